@@ -1,0 +1,85 @@
+import httpProxy from 'http-proxy'
+import type { Clock } from '../clock.ts'
+import type { UpstreamTlsOptions } from '../options.ts'
+import { ConnectionPools } from './connection-pools.ts'
+import { HttpProxyAttempt } from './http-proxy-attempt.ts'
+import { RequestHandover, viewRequest, viewResponse } from './http-proxy-request.ts'
+import { HttpProxyUpgrade } from './http-proxy-upgrade.ts'
+import type {
+  Attempt,
+  AttemptOptions,
+  OutgoingRequest,
+  Target,
+  Transport,
+  UpgradeAttempt,
+  UpgradeOptions,
+} from './transport.ts'
+
+/** Passes of `http-proxy` that would touch framing, timeouts or headers: all three are ours. */
+const unwantedPasses = new Set(['deleteLength', 'timeout', 'XHeaders'])
+
+/** Carries attempts with `http-proxy`, its sharp edges taken off. */
+export class HttpProxyTransport implements Transport {
+  readonly #proxy = createTamedProxy()
+  readonly #pools: ConnectionPools
+  readonly #clock: Clock
+
+  constructor(options: { connectionsPerUpstream: number; tls: UpstreamTlsOptions; clock: Clock }) {
+    this.#pools = new ConnectionPools(options.connectionsPerUpstream, options.tls)
+    this.#clock = options.clock
+  }
+
+  send(request: OutgoingRequest, options: AttemptOptions): Attempt {
+    const attempt = new HttpProxyAttempt(request, options, this.#clock)
+    this.#proxy.web(
+      viewRequest(request),
+      viewResponse(),
+      {
+        ...proxyOptions(request.target),
+        agent: options.freshConnection
+          ? this.#pools.freshAgentFor(request.target)
+          : this.#pools.agentFor(request.target),
+        buffer: new RequestHandover((clientRequest) => attempt.begin(clientRequest)),
+        selfHandleResponse: true,
+      },
+      (error) => attempt.fail(error),
+    )
+    return attempt
+  }
+
+  upgrade(request: OutgoingRequest, options: UpgradeOptions): UpgradeAttempt {
+    const upgrade = new HttpProxyUpgrade(request, options, this.#clock)
+    // Emitted once, before `ws` returns.
+    this.#proxy.once('proxyReqWs', (clientRequest) => upgrade.begin(clientRequest))
+    this.#proxy.ws(
+      viewRequest(request),
+      options.socket,
+      undefined,
+      { ...proxyOptions(request.target), agent: this.#pools.freshAgentFor(request.target) },
+      () => {}, // after the upgrade: the sockets' own events say it all, and without a callback the error is thrown
+    )
+    upgrade.takeOver()
+    return upgrade
+  }
+
+  retain(targets: readonly Target[]): void {
+    this.#pools.retain(targets)
+  }
+
+  close(): void {
+    this.#pools.close()
+  }
+}
+
+/** The path is set on the client request itself, since `http-proxy` would normalise it on the way. */
+function proxyOptions({ protocol, hostname, port }: Target): httpProxy.ServerOptions {
+  return { target: { protocol, host: hostname, hostname, port }, toProxy: true, secure: true }
+}
+
+function createTamedProxy(): httpProxy {
+  const proxy = httpProxy.createProxyServer({})
+  // `webPasses` is not in the types: a list of named functions, run in turn for each request.
+  const passes = proxy as unknown as { webPasses: { name: string }[] }
+  passes.webPasses = passes.webPasses.filter((pass) => !unwantedPasses.has(pass.name))
+  return proxy
+}

@@ -1,0 +1,137 @@
+import type { IncomingMessage, OutgoingHttpHeaders } from 'node:http'
+import type { Duplex, Readable } from 'node:stream'
+
+/** Where an attempt goes: an upstream's address, split once. */
+export interface Target {
+  readonly protocol: 'http:' | 'https:'
+  /** Without brackets, also for IPv6. */
+  readonly hostname: string
+  readonly port: number
+  /** `host:port` as a `Host` header says it. */
+  readonly host: string
+  /** Path that stands before every request's own, without a slash at its end; often ''. */
+  readonly basePath: string
+}
+
+/** One request as one upstream shall receive it. */
+export interface OutgoingRequest {
+  readonly target: Target
+  readonly method: string
+  /** The request target exactly as it goes on the wire, base path included. */
+  readonly path: string
+  /** Complete and clean: nothing is added but what HTTP's framing needs. */
+  readonly headers: OutgoingHttpHeaders
+}
+
+/** The body of one attempt. */
+export interface OutgoingBody {
+  /** Called once the connection stands: until then nothing of the body is consumed. */
+  open(): Readable
+  /** Trailers, known after the body's end. */
+  trailers(): readonly string[]
+}
+
+/** How long each phase of an attempt may last, in milliseconds. */
+export interface AttemptTimeouts {
+  readonly connectMs: number
+  readonly firstByteMs: number
+  readonly idleMs: number
+}
+
+/** The head of an upstream's answer, and its body to come. */
+export interface UpstreamResponse {
+  readonly status: number
+  readonly statusText: string
+  /** Names and values in turn, as received. */
+  readonly rawHeaders: readonly string[]
+  readonly body: Readable
+  /** Known after the body's end. */
+  rawTrailers(): readonly string[]
+  /** Whether the whole answer arrived; false after the body's close means that the upstream broke off. */
+  isComplete(): boolean
+}
+
+/**
+ * How an attempt ended, as far as it decides what comes next.
+ *
+ * - `connectFailed`: no byte was sent, so it may be tried elsewhere whatever the method
+ * - `staleSocket`: the upstream closed an idle connection as we wrote to it; says nothing about its health
+ * - `broken`: sent, and the connection ended or spoke no HTTP before an answer's head
+ * - `timedOut`: sent, and no head came in time
+ * - `aborted`: we gave it up ourselves
+ */
+export type AttemptOutcome =
+  | { readonly kind: 'responded'; readonly response: UpstreamResponse }
+  | { readonly kind: 'connectFailed'; readonly error: Error }
+  | { readonly kind: 'staleSocket'; readonly error: Error }
+  | { readonly kind: 'broken'; readonly error: Error }
+  | { readonly kind: 'timedOut' }
+  | { readonly kind: 'aborted' }
+
+/** An attempt under way. */
+export interface Attempt {
+  /** Never rejects. */
+  readonly outcome: Promise<AttemptOutcome>
+  /** Gives the attempt up at once, also in the middle of the answer's body. Idempotent. */
+  abort(): void
+}
+
+export interface AttemptOptions {
+  readonly body?: OutgoingBody | undefined
+  readonly timeouts: AttemptTimeouts
+  /** Use a new connection, not a pooled one. */
+  readonly freshConnection?: boolean
+  /** An informational answer (103 Early Hints) came before the final one. */
+  onInformation?(status: number, headers: IncomingMessage['headers']): void
+}
+
+/**
+ * How the upgrade ended.
+ *
+ * - `upgraded`: both sockets are joined; `closed` resolves once they are gone
+ * - `refused`: the upstream answered something else; the caller passes it on or tries elsewhere
+ */
+export type UpgradeOutcome =
+  | { readonly kind: 'upgraded'; readonly closed: Promise<void> }
+  | { readonly kind: 'refused'; readonly response: UpstreamResponse }
+  | Exclude<AttemptOutcome, { kind: 'responded' } | { kind: 'staleSocket' }>
+
+/** An upgrade under way. */
+export interface UpgradeAttempt {
+  /** Never rejects. */
+  readonly outcome: Promise<UpgradeOutcome>
+  abort(): void
+}
+
+export interface UpgradeOptions {
+  /** The client's connection. Untouched unless the outcome is `upgraded`. */
+  readonly socket: Duplex
+  /** What the client sent behind its head. */
+  readonly head: Buffer
+  readonly timeouts: { readonly connectMs: number; readonly handshakeMs: number }
+  /** May change the headers of the 101 answer. */
+  onUpgraded?(headers: IncomingMessage['headers']): void
+}
+
+/** An HTTP client that carries attempts to upstreams. It decides nothing: no retries, no health, no headers of its own. */
+export interface Transport {
+  send(request: OutgoingRequest, options: AttemptOptions): Attempt
+  upgrade(request: OutgoingRequest, options: UpgradeOptions): UpgradeAttempt
+  /** Keeps connections to these targets; those to others are closed once idle. */
+  retain(targets: readonly Target[]): void
+  /** Closes every pooled connection. */
+  close(): void
+}
+
+/** Splits an upstream's URL, which its topology source has validated. */
+export function targetOf(url: string): Target {
+  const parsed = new URL(url)
+  const protocol = parsed.protocol === 'https:' ? 'https:' : 'http:'
+  return {
+    protocol,
+    hostname: parsed.hostname.replace(/^\[|\]$/g, ''),
+    port: parsed.port === '' ? (protocol === 'https:' ? 443 : 80) : Number(parsed.port),
+    host: parsed.host,
+    basePath: parsed.pathname.replace(/\/$/, ''),
+  }
+}
