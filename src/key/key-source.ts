@@ -17,7 +17,8 @@ export interface KeyFacts {
 
 /**
  * One way to get the routing key out of a request. Built with `key.…` or parsed from its string form.
- * A source never throws for what a client sent: what it cannot read is a missing key.
+ * A source never throws for what a client sent: what it cannot read is a missing key. Only an exception of the
+ * operator's own function (`key.from`) comes through; the caller counts it as a missing key and logs it.
  */
 export interface KeySource {
   /** Its string form where it has one (`header:x-user-id`), for messages. */
