@@ -103,7 +103,7 @@ export const optionsSchema = z.strictObject({
     connectionsPerUpstream: positive.default(256),
     inFlight: limit.default(Number.POSITIVE_INFINITY),
     longLivedPerUpstream: limit.default(Number.POSITIVE_INFINITY),
-    ringPoints: positive.default(4_000_000),
+    ringPoints: positive.max(8_000_000).default(4_000_000),
   }),
   transport: z.enum(['http-proxy']).default('http-proxy'),
   upstreamTls: group({

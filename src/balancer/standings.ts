@@ -1,0 +1,127 @@
+import type { EjectionCause } from '../breaker/circuit-breaker.ts'
+import type { Clock } from '../clock.ts'
+import type { ProxyEventEmitter } from '../observe/events.ts'
+import type { LoadTotals } from './capacity.ts'
+import { capEjections } from './ejection-cap.ts'
+import type { RegisteredUpstream } from './registered-upstream.ts'
+
+/**
+ * Decides how each upstream on the ring stands, and keeps the sums that the load bound needs. Decides when a breaker,
+ * a health check or the topology changed, not for each request.
+ */
+export class Standings implements LoadTotals {
+  readonly #maxEjectionPercent: number
+  readonly #rampMs: number
+  readonly #clock: Clock
+  readonly #events: ProxyEventEmitter
+  #members: readonly RegisteredUpstream[] = []
+  /** In the order of their ejection. */
+  readonly #ejected = new Map<RegisteredUpstream, EjectionCause>()
+  #ramping = false
+  #inFlight = 0
+  #weight = 0
+  #count = 0
+  #panic = false
+
+  constructor(
+    options: { maxEjectionPercent: number; rampMs: number },
+    clock: Clock,
+    events: ProxyEventEmitter,
+  ) {
+    this.#maxEjectionPercent = options.maxEjectionPercent
+    this.#rampMs = options.rampMs
+    this.#clock = clock
+    this.#events = events
+  }
+
+  /** Requests in flight on the upstreams that bear load: the eligible ones, and those above the ejection cap. */
+  get inFlight(): number {
+    return this.#inFlight
+  }
+
+  /** Their weights, each times its ramp. */
+  get weight(): number {
+    return this.#weight
+  }
+
+  get count(): number {
+    return this.#count
+  }
+
+  /** Whether more is ejected than the cap allows. */
+  get panic(): boolean {
+    return this.#panic
+  }
+
+  /** Other upstreams are on the ring, or the same with other weights. */
+  replace(members: readonly RegisteredUpstream[]): void {
+    for (const upstream of this.#members) upstream.standing = 'off'
+    this.#members = members
+    const present = new Set(members)
+    for (const upstream of this.#ejected.keys()) if (!present.has(upstream)) this.#ejected.delete(upstream)
+    this.assess()
+  }
+
+  /** Decides anew for every upstream on the ring. */
+  assess(): void {
+    for (const upstream of this.#members) this.#noteEjection(upstream)
+    const { excluded, lastResort, panic } = capEjections(
+      this.#members,
+      this.#ejected,
+      this.#maxEjectionPercent,
+    )
+    this.#panic = panic
+    for (const upstream of this.#members) {
+      upstream.standing = excluded.has(upstream) ? 'ejected' : lastResort.has(upstream) ? 'last' : 'eligible'
+    }
+    this.#sum()
+  }
+
+  /** Brings `weight` up to date while upstreams ramp up; costs nothing while none does. */
+  followRamps(): void {
+    if (this.#ramping) this.#sum()
+  }
+
+  /** A request was placed on `upstream`. */
+  occupy(upstream: RegisteredUpstream): void {
+    upstream.inFlight += 1
+    if (upstream.bearsLoad) this.#inFlight += 1
+  }
+
+  /** A request has left `upstream`, which may have left the ring meanwhile. */
+  free(upstream: RegisteredUpstream): void {
+    upstream.inFlight -= 1
+    if (upstream.bearsLoad) this.#inFlight -= 1
+  }
+
+  #noteEjection(upstream: RegisteredUpstream): void {
+    const cause = upstream.ejectionCause
+    const known = this.#ejected.get(upstream)
+    if (cause !== undefined) this.#ejected.set(upstream, cause)
+    else this.#ejected.delete(upstream)
+    if (cause !== undefined && known === undefined) {
+      this.#events.emit('ejection', { upstream: upstream.id, cause })
+    } else if (cause === undefined && known !== undefined) {
+      // Its caches are still warm, but its queues and pools are not: it comes back as a new one does.
+      if (upstream.standing === 'ejected') upstream.rampSince = this.#clock.now()
+      this.#events.emit('recovery', { upstream: upstream.id })
+    }
+  }
+
+  #sum(): void {
+    const now = this.#clock.now()
+    this.#inFlight = 0
+    this.#weight = 0
+    this.#count = 0
+    this.#ramping = false
+    for (const upstream of this.#members) {
+      if (upstream.rampSince !== undefined && now - upstream.rampSince >= this.#rampMs)
+        upstream.rampSince = undefined
+      if (!upstream.bearsLoad) continue
+      this.#ramping ||= upstream.rampSince !== undefined
+      this.#inFlight += upstream.inFlight
+      this.#weight += upstream.effectiveWeight(now, this.#rampMs)
+      this.#count += 1
+    }
+  }
+}
