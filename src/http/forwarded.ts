@@ -1,0 +1,88 @@
+import type { IncomingMessage } from 'node:http'
+import { isIPv6 } from 'node:net'
+import type { ForwardedHeader } from '../options.ts'
+import { peerAddress } from './client-address.ts'
+
+export interface ForwardedOptions {
+  /** Whether the peer's own word on its client is kept (`Trust.isTrustedPeer`). */
+  readonly trusted: boolean
+  /** Which of them the gateway writes. */
+  readonly headers: readonly ForwardedHeader[]
+  /** The gateway's name in `Via` (RFC 9110 §7.6.3 `received-by`). */
+  readonly pseudonym: string
+}
+
+/** Whether a header tells of the hops before us, by lower-case name: a client's word on it counts only under trust. */
+export function isForwardedField(name: string): boolean {
+  return name.startsWith('x-forwarded-') || name === 'forwarded' || name === 'via'
+}
+
+/**
+ * The headers that tell the upstream who its client is and which way the request came: once per request, the same
+ * for each attempt. A trusted peer's are kept and added to, anyone else's are left out. `Via` is no claim about the
+ * client but how loops are noticed: it is always kept.
+ */
+export function forwardedHeaders(
+  request: IncomingMessage,
+  { trusted, headers, pseudonym }: ForwardedOptions,
+): Record<string, string> {
+  const received = trusted ? receivedFields(request) : {}
+  const via = request.headers.via
+  return {
+    ...received,
+    ...(via !== undefined && { via }),
+    ...(headers.includes('x-forwarded') && xForwarded(request, received)),
+    ...(headers.includes('forwarded') && { forwarded: append(received.forwarded, element(request)) }),
+    ...(headers.includes('via') && { via: append(via, `${request.httpVersion} ${pseudonym}`) }),
+  }
+}
+
+function receivedFields({ headers }: IncomingMessage): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(headers)
+      .filter(([name]) => isForwardedField(name))
+      .map(([name, value]) => [name, [value ?? []].flat().join(', ')]),
+  )
+}
+
+/** The de-facto headers. A peer on a Unix socket has no address to add. */
+function xForwarded(request: IncomingMessage, received: Record<string, string>): Record<string, string> {
+  const peer = peerAddress(request)
+  const proto = received['x-forwarded-proto'] ?? protocol(request)
+  const host = received['x-forwarded-host'] ?? request.headers.host
+  const port = received['x-forwarded-port'] ?? portOf(host ?? '', proto)
+  return {
+    ...(peer !== 'unix' && { 'x-forwarded-for': append(received['x-forwarded-for'], peer) }),
+    'x-forwarded-proto': proto,
+    ...(host !== undefined && { 'x-forwarded-host': host }),
+    'x-forwarded-port': port,
+  }
+}
+
+/** RFC 7239 §4: this hop's element. */
+function element(request: IncomingMessage): string {
+  const peer = peerAddress(request)
+  const { host } = request.headers
+  const node = peer === 'unix' ? 'unknown' : isIPv6(peer) ? `[${peer}]` : peer
+  const parts = [`for=${quoted(node)}`, `proto=${protocol(request)}`]
+  if (host !== undefined) parts.push(`host=${quoted(host)}`)
+  return parts.join(';')
+}
+
+/** RFC 7239 §4: a value is an RFC 9110 token, or a quoted string. */
+function quoted(value: string): string {
+  return /^[\w!#$%&'*+.^`|~-]+$/.test(value) ? value : `"${value.replace(/["\\]/g, '\\$&')}"`
+}
+
+function protocol({ socket }: IncomingMessage): 'http' | 'https' {
+  return 'encrypted' in socket && socket.encrypted === true ? 'https' : 'http'
+}
+
+/** The port that the client connected to as it knows it: not our own behind a mapping, but the one in its URL. */
+function portOf(host: string, proto: string): string {
+  return /:(\d+)$/.exec(host)?.[1] ?? (/^https\b/i.test(proto) ? '443' : '80')
+}
+
+function append(list: string | undefined, entry: string): string {
+  return list === undefined || list.trim() === '' ? entry : `${list}, ${entry}`
+}

@@ -1,0 +1,84 @@
+import type { IncomingMessage } from 'node:http'
+
+/** Why a request cannot be passed on, as its answer: nothing in the text comes from the client. */
+export interface FramingFault {
+  readonly status: 400 | 431 | 501
+  readonly message: string
+}
+
+export interface FramingLimits {
+  /** Bytes of header lines, names and values with `: ` and CRLF; the request line does not count. */
+  readonly requestHeaderBytes: number
+}
+
+/**
+ * Looks for a head that two servers could read as different requests (request smuggling). Node's parser refuses
+ * most of it unless it was told to be lenient; this does not depend on how it was told.
+ */
+export function checkFraming(request: IncomingMessage, limits: FramingLimits): FramingFault | undefined {
+  const { rawHeaders, httpVersion } = request
+  const isHttp10 = httpVersion === '1.0'
+  if (headerBytes(rawHeaders) > limits.requestHeaderBytes) {
+    return { status: 431, message: `Expected at most ${limits.requestHeaderBytes} bytes of headers` }
+  }
+  return (
+    checkLength(rawHeaders) ?? checkTransferCoding(rawHeaders, isHttp10) ?? checkHost(rawHeaders, isHttp10)
+  )
+}
+
+/** Whether the head announces content (RFC 9112 §6.3); `Content-Length: 0` announces none. */
+export function hasBody({ headers }: IncomingMessage): boolean {
+  return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0
+}
+
+/** RFC 9112 §6.3 item 5 lets a recipient refuse repeated lengths even when they agree, and we do. */
+function checkLength(rawHeaders: readonly string[]): FramingFault | undefined {
+  const [length, ...more] = valuesOf(rawHeaders, 'content-length')
+  if (length === undefined) return undefined
+  if (more.length > 0 || !/^\d+$/.test(length) || !Number.isSafeInteger(Number(length))) {
+    return badRequest('Expected one Content-Length, a decimal number of bytes')
+  }
+  return valuesOf(rawHeaders, 'transfer-encoding').length > 0
+    ? badRequest('Expected Content-Length or Transfer-Encoding, got both')
+    : undefined
+}
+
+/** RFC 9112 §6.1: chunked comes last and once, other codings are not implemented, HTTP/1.0 has none. */
+function checkTransferCoding(rawHeaders: readonly string[], isHttp10: boolean): FramingFault | undefined {
+  const values = valuesOf(rawHeaders, 'transfer-encoding')
+  if (values.length === 0) return undefined
+  if (isHttp10) return badRequest('Expected no Transfer-Encoding in HTTP/1.0')
+  // Only the white space of RFC 9110 §5.6.1: `trim` would read 'chunked' where another server does not.
+  const codings = values.flatMap((value) => value.toLowerCase().split(/[ \t]*,[ \t]*/))
+  if (codings.indexOf('chunked') !== codings.length - 1) {
+    return badRequest('Expected chunked as the last Transfer-Encoding')
+  }
+  return codings.length === 1
+    ? undefined
+    : { status: 501, message: 'Expected no other Transfer-Encoding than chunked' }
+}
+
+/** RFC 3986 §3.2.2 host, in brackets or not, with an optional port. May be empty (RFC 9110 §7.2). */
+const hostPattern = /^(?:\[[\w.~!$&'()*+,;=:-]+\]|[\w.~!$&'()*+,;=%-]*)(?::\d*)?$/
+
+/** RFC 9112 §3.2: exactly one valid Host; HTTP/1.0 may leave it out. */
+function checkHost(rawHeaders: readonly string[], isHttp10: boolean): FramingFault | undefined {
+  const [host, ...more] = valuesOf(rawHeaders, 'host')
+  if (host === undefined && isHttp10) return undefined
+  return host === undefined || more.length > 0 || !hostPattern.test(host)
+    ? badRequest('Expected one Host, a name or address with an optional port')
+    : undefined
+}
+
+function valuesOf(rawHeaders: readonly string[], name: string): string[] {
+  return rawHeaders.filter((_, index) => index % 2 === 1 && rawHeaders[index - 1]?.toLowerCase() === name)
+}
+
+/** Node gives headers as latin1: one byte a character. */
+function headerBytes(rawHeaders: readonly string[]): number {
+  return rawHeaders.reduce((bytes, text) => bytes + text.length + 2, 0)
+}
+
+function badRequest(message: string): FramingFault {
+  return { status: 400, message }
+}

@@ -1,0 +1,86 @@
+import type { IncomingMessage } from 'node:http'
+import { isForwardedField } from './forwarded.ts'
+
+/** Meant for the next hop only: RFC 9110 §7.6.1, RFC 7540 §3.2.1 (`http2-settings`), RFC 9110 §11.7 (`proxy-*`). */
+const hopByHop: ReadonlySet<string> = new Set([
+  'connection',
+  'http2-settings',
+  'keep-alive',
+  'proxy-authenticate',
+  'proxy-authentication-info',
+  'proxy-authorization',
+  'proxy-connection',
+  'te',
+  'transfer-encoding',
+  'upgrade',
+])
+
+/** Meant for all recipients: naming one in `Connection` (RFC 9110 §7.6.1 forbids it) does not remove it. */
+const endToEnd: ReadonlySet<string> = new Set([
+  'authorization',
+  'cache-control',
+  'content-encoding',
+  'content-length',
+  'content-range',
+  'content-type',
+  'cookie',
+  'host',
+  'set-cookie',
+  'trailer',
+])
+
+export interface RequestHeaderOptions {
+  /** Further lower-case names that a client cannot strip through `Connection`: those the routing key is read from. */
+  readonly protectedNames: ReadonlySet<string>
+  /** Lower-case names that only the gateway sets: a client's are dropped. */
+  readonly gatewayNames: ReadonlySet<string>
+}
+
+/**
+ * What of a client's headers goes on to the upstream, by lower-case name, on an object without prototype.
+ * Dropped are hop-by-hop headers (`TE` keeps `trailers`, which gRPC needs), those that `Connection` names unless
+ * they are meant for all recipients, `Expect` (Node has answered it), the gateway's own, and `X-Forwarded-*`,
+ * `Forwarded` and `Via`, which `forwardedHeaders` gives. An upgrade sets `connection` and `upgrade` anew.
+ */
+export function forwardableRequestHeaders(
+  { headers }: IncomingMessage,
+  { protectedNames, gatewayNames }: RequestHeaderOptions,
+): Record<string, string | string[]> {
+  const named = listMembers([headers.connection ?? ''])
+  const kept: Record<string, string | string[]> = Object.create(null)
+  for (const [name, value] of Object.entries(headers)) {
+    if (value === undefined || hopByHop.has(name) || gatewayNames.has(name)) continue
+    if (name === 'expect' || isForwardedField(name)) continue
+    if (named.has(name) && !endToEnd.has(name) && !protectedNames.has(name)) continue
+    kept[name] = value
+  }
+  if (listMembers([headers.te ?? ''].flat()).has('trailers')) kept.te = 'trailers'
+  return kept
+}
+
+/**
+ * What of an upstream's headers goes on to the client: names as first written, in their order, each with all its
+ * values (`Set-Cookie`). Dropped are hop-by-hop headers, those that `Connection` names unless they are meant for
+ * all recipients, and the gateway's own.
+ */
+export function forwardableResponseHeaders(
+  rawHeaders: readonly string[],
+  gatewayNames: ReadonlySet<string>,
+): (readonly [name: string, values: readonly string[]])[] {
+  const fields = new Map<string, { readonly name: string; readonly values: string[] }>()
+  for (let index = 0; index + 1 < rawHeaders.length; index += 2) {
+    const [name = '', value = ''] = rawHeaders.slice(index, index + 2)
+    const field = fields.get(name.toLowerCase())
+    if (field) field.values.push(value)
+    else fields.set(name.toLowerCase(), { name, values: [value] })
+  }
+  const named = listMembers(fields.get('connection')?.values ?? [])
+  return [...fields]
+    .filter(([name]) => !hopByHop.has(name) && !gatewayNames.has(name))
+    .filter(([name]) => !named.has(name) || endToEnd.has(name))
+    .map(([, { name, values }]) => [name, values])
+}
+
+function listMembers(values: readonly string[]): ReadonlySet<string> {
+  return new Set(values.flatMap((value) => value.split(',')).map((member) => member.trim().toLowerCase()))
+}
