@@ -80,6 +80,15 @@ describe('bad answers', () => {
     ).toEqual({ excluded: 'a', lastResort: 'h', panic: true })
   })
 
+  it('do not hold for a heavy first one when all others are ejected too', () => {
+    const heavy = { name: 'h', weight: 100 }
+    const ejected: [Named, EjectionCause][] = [
+      [heavy, 'answers'],
+      [a, 'answers'],
+    ]
+    expect(cap([a, heavy], ejected)).toEqual({ excluded: '', lastResort: 'ah', panic: true })
+  })
+
   it('let none overtake one that is above the cap', () => {
     const heavy = { name: 'h', weight: 9 }
     const ejected: [Named, EjectionCause][] = [
@@ -90,15 +99,20 @@ describe('bad answers', () => {
     expect(cap([a, b, c, heavy], ejected)).toEqual({ excluded: 'a', lastResort: 'bh', panic: true })
   })
 
-  it('are compared without rounding: 0.1 + 0.2 is half of 0.6', () => {
-    const upstreams = [0.1, 0.2, 0.3].map((weight, index) => ({ name: 'xyz'.charAt(index), weight }))
-    const [x, y] = upstreams as [Named, Named]
-    expect(
-      cap(upstreams, [
-        [x, 'answers'],
-        [y, 'answers'],
-      ]),
-    ).toEqual({ excluded: 'xy', lastResort: '', panic: false })
+  it('are compared without rounding: 0.1 + 0.2 is half of 0.3 + 0.2 + 0.1', () => {
+    const [x, y, z] = [0.3, 0.2, 0.1].map((weight, index) => ({ name: 'xyz'.charAt(index), weight })) as [
+      Named,
+      Named,
+      Named,
+    ]
+    expect(y.weight + z.weight, 'an example that discriminates').toBeGreaterThan(
+      (x.weight + y.weight + z.weight) / 2,
+    )
+    const ejected: [Named, EjectionCause][] = [
+      [y, 'answers'],
+      [z, 'answers'],
+    ]
+    expect(cap([x, y, z], ejected)).toEqual({ excluded: 'yz', lastResort: '', panic: false })
   })
 })
 

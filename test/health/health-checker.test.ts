@@ -8,6 +8,7 @@ import { join } from 'node:path'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { systemClock } from '../../src/clock.ts'
 import { HealthChecker, type HealthCheckerOptions } from '../../src/health/health-checker.ts'
+import { ManualClock } from '../support/manual-clock.ts'
 
 const options: HealthCheckerOptions = {
   path: '/health?deep=1',
@@ -168,6 +169,18 @@ describe('HealthChecker', () => {
     const asked = upstream.asked.length
     await pause(100)
     expect(upstream.asked).toHaveLength(asked)
+  })
+
+  it('leaves no timer behind when closed', () => {
+    const clock = new ManualClock()
+    const checker = new HealthChecker(options, clock, () => {})
+    checker.update([
+      { id: 'U1', url: 'http://127.0.0.1:1' },
+      { id: 'U2', url: 'http://127.0.0.1:2' },
+    ])
+    expect(clock.pendingTimers).toBe(2)
+    checker.close()
+    expect(clock.pendingTimers).toBe(0)
   })
 
   it('verifies https upstreams, with the CA that it is given', async () => {

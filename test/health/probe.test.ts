@@ -3,6 +3,7 @@ import { type AddressInfo, createServer as createTcpServer, type Server } from '
 import { afterEach, describe, expect, it } from 'vitest'
 import { systemClock } from '../../src/clock.ts'
 import { type ProbeOptions, probe } from '../../src/health/probe.ts'
+import { ManualClock } from '../support/manual-clock.ts'
 
 const servers: (Server & { closeAllConnections?(): void })[] = []
 
@@ -79,6 +80,15 @@ describe('probe', () => {
     const endless = await serve((_request, response) => response.writeHead(200).write('and so on'))
     expect(await check(broken)).toBe(false)
     expect(await check(endless, { timeoutMs: 100 })).toBe(false)
+  })
+
+  it('leaves no timer behind', async () => {
+    const clock = new ManualClock()
+    const target = await serve((_request, response) => response.end())
+    const pending = probe(target, { timeoutMs: 1_000 }, clock, new AbortController().signal)
+    expect(clock.pendingTimers).toBe(1)
+    expect(await pending).toBe(true)
+    expect(clock.pendingTimers).toBe(0)
   })
 
   it('ends at once when aborted', async () => {
