@@ -6,15 +6,6 @@ export interface HealthCheckerOptions extends ProbeLoopOptions {
   readonly path: string
 }
 
-/** Defaults of all but the path, which has none. */
-export const healthCheckerDefaults = Object.freeze({
-  intervalMs: 5_000,
-  jitter: 0.2,
-  timeoutMs: 2_000,
-  healthyThreshold: 2,
-  unhealthyThreshold: 3,
-})
-
 /** Active health checks: asks every upstream, on its own schedule, whether it is well. */
 export class HealthChecker {
   readonly #options: HealthCheckerOptions

@@ -6,9 +6,11 @@ export interface ProbeOptions {
   /** Time for the whole answer, in milliseconds. Default 2,000. */
   readonly timeoutMs: number
   /** Statuses that pass. Default: all from 200 to 399 (redirects are not followed). */
-  readonly expectedStatuses?: readonly number[]
+  readonly expectedStatuses?: readonly number[] | undefined
   /** For `https` upstreams, which are verified unless it says otherwise. */
-  readonly tls?: Pick<https.RequestOptions, 'ca' | 'cert' | 'key' | 'servername' | 'rejectUnauthorized'>
+  readonly tls?:
+    | Pick<https.RequestOptions, 'ca' | 'cert' | 'key' | 'servername' | 'rejectUnauthorized'>
+    | undefined
 }
 
 /**

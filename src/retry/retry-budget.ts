@@ -8,9 +8,7 @@ export interface RetryBudgetOptions {
   readonly minPerSecond: number
 }
 
-/** As in finagle's `RetryBudget`, whose window and floor are 10 s and 10 a second. */
-export const retryBudgetDefaults: RetryBudgetOptions = Object.freeze({ percent: 20, minPerSecond: 3 })
-
+/** As long as that of finagle's `RetryBudget`. */
 const windowMs = 10_000
 
 /**

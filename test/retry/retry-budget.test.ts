@@ -1,9 +1,9 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { RetryBudget, retryBudgetDefaults } from '../../src/retry/retry-budget.ts'
+import { RetryBudget } from '../../src/retry/retry-budget.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 
-function setUp(options = retryBudgetDefaults) {
+function setUp(options = { percent: 20, minPerSecond: 3 }) {
   const clock = new ManualClock()
   const budget = new RetryBudget(options, clock)
   const record = (count: number) => {
