@@ -139,7 +139,7 @@ export class RequestBody {
     if (piece === undefined && !this.#finished) return
     this.#wanted = false
     this.#position += piece?.length ?? 0
-    if (this.#position === this.#received && this.#received > this.#keepLimit) this.#drop()
+    if (this.#received > this.#keepLimit) this.#drop()
     attempt.push(piece ?? null)
   }
 

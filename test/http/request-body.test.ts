@@ -210,6 +210,17 @@ describe('replay', () => {
     expect(request.complete).toBe(true)
   })
 
+  it('does not read for an attempt that has not asked, because the one before it had', async () => {
+    const { body, socket } = await exchange(10, '')
+    const waiting = body.open()
+    waiting.read()
+    const stream = body.open()
+    socket.write('0123456789')
+    await wait(20)
+    expect(body.untouched).toBe(true)
+    expect(String(await collect(stream))).toBe('0123456789')
+  })
+
   it('serves bytes for ever', async () => {
     const body = new RequestBody(Buffer.from('parsed'), { replayLimit: 1 })
     for (let attempt = 0; attempt < 3; attempt++) expect(String(await collect(body.open()))).toBe('parsed')
@@ -223,6 +234,15 @@ describe('replay', () => {
     const { body } = await exchange(0, '')
     expect(await collect(body.open())).toHaveLength(0)
     expect(body).toMatchObject({ untouched: true, replayable: true, finished: true })
+  })
+
+  it('takes a request that has ended already for an empty body, and not for a client that left', async () => {
+    const { request } = await exchange(0, '')
+    request.resume()
+    await closed(request)
+    const body = new RequestBody(request, { replayLimit })
+    expect(await collect(body.open())).toHaveLength(0)
+    expect(body).toMatchObject({ replayable: true, finished: true })
   })
 })
 
