@@ -1,0 +1,37 @@
+import { rootCertificates } from 'node:tls'
+import type { Etcd3, IOptions } from 'etcd3'
+import type { EtcdConnection } from './connection.ts'
+
+/**
+ * A client of one host. One, because among several a host that accepts and never answers hangs watches;
+ * without etcd3's fault handling, because its breaker keeps failing calls after etcd is well again. The
+ * caller closes it and makes another to try again. etcd3 is loaded here, on first use: gRPC takes 0.3 s.
+ */
+export async function openClient(connection: EtcdConnection, host: string): Promise<Etcd3> {
+  const [{ Etcd3 }, { noop }] = await Promise.all([import('etcd3'), import('cockatiel')])
+  const options: IOptions = {
+    hosts: host,
+    faultHandling: { host: () => noop, global: noop },
+    // A gRPC deadline is a point in wall-clock time. A stream has none: keepalive watches over it.
+    defaultCallOptions: ({ isStream }) =>
+      isStream ? {} : { deadline: Date.now() + connection.requestTimeoutMs },
+    grpcOptions: {
+      // A batch above the default of 4 MiB would be dropped without an error event.
+      'grpc.max_receive_message_length': -1,
+      // A peer that went silent is noticed after 5 s at the latest.
+      'grpc.keepalive_time_ms': 3000,
+      'grpc.keepalive_timeout_ms': 2000,
+    },
+    ...(connection.auth && { auth: { ...connection.auth } }),
+    ...(connection.secure && { credentials: credentials(connection) }),
+  }
+  return new Etcd3(options)
+}
+
+function credentials({ tls: { ca, cert, key } }: EtcdConnection) {
+  return {
+    rootCertificate: Buffer.from(ca ?? rootCertificates.join('\n')),
+    ...(cert !== undefined && { certChain: Buffer.from(cert) }),
+    ...(key !== undefined && { privateKey: Buffer.from(key) }),
+  }
+}

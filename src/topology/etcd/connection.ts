@@ -1,0 +1,103 @@
+import { OptionsError } from '../../errors.ts'
+import { show } from '../fields.ts'
+
+/** How to reach etcd and as whom. */
+export interface EtcdConnectionOptions {
+  /** `http://host:port` or `https://host:port`, one or several members of one cluster; all of one scheme. */
+  readonly hosts: string | readonly string[]
+  /** Everything of ours lies below it. A missing final `/` is added. */
+  readonly prefix: string
+  readonly auth?: { readonly username: string; readonly password: string }
+  /** PEM contents. Without `ca` the certificates that Node trusts; `cert` and `key` only together. */
+  readonly tls?: {
+    readonly ca?: string | Buffer
+    readonly cert?: string | Buffer
+    readonly key?: string | Buffer
+  }
+  /** How long one call may take, in milliseconds. Default 2,000. */
+  readonly requestTimeoutMs?: number
+  /** How long connecting may take (a first read, a watch), in milliseconds. Default 2,000. */
+  readonly connectTimeoutMs?: number
+}
+
+/** The same, checked and complete. */
+export interface EtcdConnection {
+  readonly hosts: readonly [string, ...string[]]
+  readonly prefix: string
+  readonly secure: boolean
+  readonly auth: { readonly username: string; readonly password: string } | undefined
+  readonly tls: {
+    readonly ca?: string | Buffer
+    readonly cert?: string | Buffer
+    readonly key?: string | Buffer
+  }
+  readonly requestTimeoutMs: number
+  readonly connectTimeoutMs: number
+}
+
+/** Checks the options and fills the defaults. Throws OptionsError. */
+export function parseConnection(options: EtcdConnectionOptions): EtcdConnection {
+  const { prefix, auth, tls, requestTimeoutMs, connectTimeoutMs } = options
+  const hosts = parseHosts(options.hosts)
+  const secure = hosts[0].startsWith('https:')
+  if (typeof prefix !== 'string' || prefix === '' || prefix === '/') {
+    throw new OptionsError(
+      `prefix: expected a key prefix such as "/consistent-hash-proxy/shop/", got ${show(prefix)}`,
+    )
+  }
+  if (auth !== undefined && (!isText(auth.username) || !isText(auth.password))) {
+    throw new OptionsError('auth: expected a user name and a password, got none or an empty one')
+  }
+  if (tls !== undefined && !secure) {
+    throw new OptionsError(`hosts: expected https:// with the option tls, got ${show(hosts[0])}`)
+  }
+  if ((tls?.cert === undefined) !== (tls?.key === undefined)) {
+    throw new OptionsError(`tls: expected cert and key together, got only ${tls?.cert ? 'cert' : 'key'}`)
+  }
+  return {
+    hosts,
+    prefix: prefix.endsWith('/') ? prefix : `${prefix}/`,
+    secure,
+    auth,
+    tls: tls ?? {},
+    requestTimeoutMs: milliseconds('requestTimeoutMs', requestTimeoutMs, 2000),
+    connectTimeoutMs: milliseconds('connectTimeoutMs', connectTimeoutMs, 2000),
+  }
+}
+
+/** A duration option of at least one millisecond. Throws OptionsError. */
+export function milliseconds(
+  option: string,
+  value: number | undefined,
+  byDefault: number,
+  atLeast = 1,
+): number {
+  if (value === undefined) return byDefault
+  // 2^31 - 1 is the longest that a timer takes; beyond it Node fires at once.
+  if (Number.isFinite(value) && value >= atLeast && value < 2 ** 31) return value
+  throw new OptionsError(`${option}: expected ${atLeast} to ${2 ** 31 - 1} milliseconds, got ${show(value)}`)
+}
+
+function parseHosts(given: string | readonly string[]): [string, ...string[]] {
+  const [first, ...others] = (typeof given === 'string' ? [given] : (given ?? [])).map(parseHost)
+  if (first === undefined)
+    throw new OptionsError(`hosts: expected at least one etcd host, got ${show(given)}`)
+  const scheme = new URL(first).protocol
+  const other = others.find((host) => new URL(host).protocol !== scheme)
+  if (other !== undefined) {
+    throw new OptionsError(`hosts: expected all of one scheme, got ${show(first)} and ${show(other)}`)
+  }
+  return [first, ...others]
+}
+
+function parseHost(host: unknown): string {
+  const expected = 'hosts: expected "http://host:port" or "https://host:port"'
+  if (typeof host !== 'string' || !/^https?:\/\/[^\s/@?#]+\/?$/.test(host) || !URL.canParse(host)) {
+    throw new OptionsError(`${expected}, got ${show(host)}`)
+  }
+  const url = new URL(host)
+  // gRPC would take the scheme's port for a missing one; etcd listens on 2379.
+  return `${url.protocol}//${url.hostname}:${url.port || '2379'}`
+}
+
+const isText = (value: unknown) => typeof value === 'string' && value !== ''

@@ -1,0 +1,128 @@
+import type { Timer } from '../../clock.ts'
+import { TopologySourceError } from '../../errors.ts'
+import { FeedStatus } from '../feed-status.ts'
+import type {
+  SourceContext,
+  SourceStatus,
+  Topology,
+  TopologyFeed,
+  TopologyObserver,
+  Upstream,
+} from '../topology.ts'
+import { UpstreamSet } from '../upstream-set.ts'
+import type { EtcdConnection } from './connection.ts'
+import { explain } from './explain.ts'
+import { type SessionEnd, SessionLoop } from './session-loop.ts'
+import { WatchSession } from './watch-session.ts'
+
+export interface EtcdFeedSettings {
+  readonly connection: EtcdConnection
+  readonly reconcileIntervalMs: number
+  readonly decode: (value: Buffer, name: string) => Upstream
+}
+
+/** Keeps one set of upstreams over many sessions with etcd, and says how it stands with etcd. */
+export class EtcdFeed implements TopologyFeed {
+  readonly #settings: EtcdFeedSettings
+  readonly #observer: TopologyObserver
+  readonly #context: SourceContext
+  readonly #status: FeedStatus
+  readonly #set: UpstreamSet
+  readonly #loop: SessionLoop
+  #session: WatchSession | undefined
+  #rereading: Promise<void> | undefined
+  #reconcile: Timer | undefined
+
+  constructor(settings: EtcdFeedSettings, observer: TopologyObserver, context: SourceContext) {
+    const { connection, decode } = settings
+    this.#settings = settings
+    this.#observer = observer
+    this.#context = context
+    this.#status = new FeedStatus((status) => observer.onStatus(status))
+    this.#set = new UpstreamSet({
+      prefix: connection.prefix,
+      decode,
+      onRefused: (key, error) => observer.onRefused(`${connection.prefix}${key}`, error),
+    })
+    this.#loop = new SessionLoop({
+      connection,
+      clock: context.clock,
+      session: (host) => this.#live(host),
+      onFailure: (message) => this.#status.failed(message),
+    })
+  }
+
+  get status(): SourceStatus {
+    return this.#status.current
+  }
+
+  refresh(): Promise<void> {
+    const { status } = this
+    const session = this.#session
+    if (session === undefined || status.state !== 'live') {
+      const why = 'error' in status ? `: ${status.error}` : ''
+      return Promise.reject(new TopologySourceError(`the etcd topology source is ${status.state}${why}`))
+    }
+    this.#rereading ??= this.#reread(session).finally(() => {
+      this.#rereading = undefined
+    })
+    return this.#rereading
+  }
+
+  async close(): Promise<void> {
+    this.#status.closed()
+    this.#session?.end(undefined)
+    await this.#loop.close()
+  }
+
+  async #live(host: string): Promise<SessionEnd> {
+    const session = new WatchSession({
+      connection: this.#settings.connection,
+      host,
+      clock: this.#context.clock,
+      // Nothing but this session's own snapshot moves the set before its watch stands.
+      onListing: (listing) => this.#publish(this.#set.list(listing, this.#set.revision)),
+      onWatching: () => {
+        this.#status.live()
+        this.#scheduleReconcile()
+      },
+      onChanges: (changes) => this.#publish(this.#set.apply(changes)),
+    })
+    this.#session = session
+    const end = await session.run()
+    this.#reconcile?.cancel()
+    this.#session = undefined
+    return end
+  }
+
+  /** Reads past the watch. A read that fails ends the session: etcd is not well, or not there. */
+  async #reread(session: WatchSession): Promise<void> {
+    const { connection } = this.#settings
+    const known = this.#set.revision
+    try {
+      const listing = await session.read()
+      // A session that ended meanwhile has a successor with a newer view.
+      if (session !== this.#session) throw new Error('the connection was lost meanwhile')
+      const topology = this.#set.list(listing, known)
+      if (topology !== undefined) session.expectBatch()
+      this.#publish(topology)
+      // Its watch waits for revisions that this store may never reach.
+      if (listing.revision < known) session.end(new Error('its revisions went back: wiped or restored'))
+    } catch (error) {
+      session.end(error)
+      throw new TopologySourceError(explain(error, connection, session.host), { cause: error })
+    }
+  }
+
+  #scheduleReconcile(): void {
+    this.#reconcile = this.#context.clock.setTimeout(() => {
+      this.refresh()
+        .then(() => this.#scheduleReconcile())
+        .catch(() => {})
+    }, this.#settings.reconcileIntervalMs)
+  }
+
+  #publish(topology: Topology | undefined): void {
+    if (topology !== undefined && this.status.state !== 'closed') this.#observer.onTopology(topology)
+  }
+}

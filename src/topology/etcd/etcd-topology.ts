@@ -1,0 +1,44 @@
+import { OptionsError } from '../../errors.ts'
+import { decodeUpstream } from '../decode.ts'
+import { show } from '../fields.ts'
+import { parseUpstream, type UpstreamInput } from '../parse-upstream.ts'
+import type { TopologySource, Upstream } from '../topology.ts'
+import { type AllowedHosts, hostFilter } from '../upstream-url.ts'
+import { type EtcdConnectionOptions, milliseconds, parseConnection } from './connection.ts'
+import { EtcdFeed } from './etcd-feed.ts'
+
+export interface EtcdTopologyOptions extends EtcdConnectionOptions {
+  /**
+   * Reads a registration that is written in a format of your own; `name` is what follows `upstreams/` in its
+   * key and the id if none is given. Throw to refuse the value. What it returns is checked like any other.
+   */
+  readonly decode?: (value: Buffer, name: string) => UpstreamInput
+  /** Which hosts upstreams may have. Default: all. Set it where others than you can write to etcd. */
+  readonly allowedHosts?: AllowedHosts
+  /** How often the prefix is read again, in milliseconds, to notice a watch that went silent. Default 30,000. */
+  readonly reconcileIntervalMs?: number
+}
+
+/**
+ * Upstreams that registered in etcd below `<prefix>upstreams/` (see `registerUpstream`), with what operators
+ * set over them below `<prefix>overrides/`. Follows etcd through restarts, compactions and loss of its data;
+ * while it is away the last topology stays. Throws OptionsError.
+ *
+ * With authentication the user needs to read the whole prefix. Loads etcd3 when it is first opened.
+ */
+export function etcdTopology(options: EtcdTopologyOptions): TopologySource {
+  const { decode, allowedHosts } = options
+  if (decode !== undefined && typeof decode !== 'function') {
+    throw new OptionsError(`decode: expected a function of value and name, got ${show(decode)}`)
+  }
+  const mayHaveHost = hostFilter(allowedHosts)
+  const settings = {
+    connection: parseConnection(options),
+    reconcileIntervalMs: milliseconds('reconcileIntervalMs', options.reconcileIntervalMs, 30_000),
+    decode(value: Buffer, name: string): Upstream {
+      const rules = { defaultId: name, mayHaveHost }
+      return decode ? parseUpstream(decode(value, name), rules) : decodeUpstream(value, rules)
+    },
+  }
+  return { kind: 'etcd', open: (observer, context) => new EtcdFeed(settings, observer, context) }
+}

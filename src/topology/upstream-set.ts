@@ -1,0 +1,150 @@
+import { RefusedEntryError } from '../errors.ts'
+import { sortedById, topologyId } from './content.ts'
+import { decodeOverride, type Override } from './decode.ts'
+import { EntryTable } from './entry-table.ts'
+import { show } from './fields.ts'
+import type { Topology, Upstream } from './topology.ts'
+
+/** One change of a key; `key` is relative to the prefix and has one character for each byte. */
+export interface Change {
+  readonly key: string
+  /** The revision of the store that made the change. */
+  readonly revision: bigint
+  /** Undefined: the key was deleted. */
+  readonly value: Buffer | undefined
+}
+
+/** Everything below the prefix at one revision of the store. */
+export interface Listing {
+  readonly clusterId: string
+  readonly revision: bigint
+  readonly entries: readonly (Change & { readonly value: Buffer })[]
+}
+
+export interface UpstreamSetOptions {
+  /** Part of the topology's id. */
+  readonly prefix: string
+  /** Reads the value of `upstreams/<name>`; what it throws refuses that value. */
+  readonly decode: (value: Buffer, name: string) => Upstream
+  /** One value was refused; `key` is relative to the prefix. */
+  readonly onRefused: (key: string, error: RefusedEntryError) => void
+}
+
+/**
+ * Folds listings and batches of changes into topologies. Pure: the same folds in any mixture give what one
+ * fresh listing at the same revision gives (but for last good values, which a listing cannot know).
+ * Keys: `upstreams/<name>` are registrations, `overrides/<id>` are merged over them, others are ignored.
+ */
+export class UpstreamSet {
+  readonly #options: UpstreamSetOptions
+  readonly #registrations: EntryTable<Upstream>
+  readonly #overrides: EntryTable<Override>
+  /** Entries told as duplicates: key to value, so that another value is told again. */
+  readonly #duplicates = new Map<string, Buffer>()
+  #clusterId: string | undefined
+  #epoch = 0
+  #revision = 0n
+
+  constructor(options: UpstreamSetOptions) {
+    this.#options = options
+    const { decode, onRefused } = options
+    this.#registrations = new EntryTable(
+      (key, value) => decode(value, textOf(key)),
+      (key, error) => onRefused(`upstreams/${textOf(key)}`, error),
+    )
+    this.#overrides = new EntryTable(
+      (_key, value) => decodeOverride(value),
+      (key, error) => onRefused(`overrides/${textOf(key)}`, error),
+    )
+  }
+
+  /** The revision that this set is at. */
+  get revision(): bigint {
+    return this.#revision
+  }
+
+  /**
+   * Takes a linearizable listing; `knownRevision` is our revision from before it was asked for. Etcd promises
+   * that such a read sees everything known when it began: a listing below that comes from a store whose
+   * revisions went back (wiped, restored), which is a new epoch, and one between that and our revision now
+   * was merely overtaken by the watch and is dropped. Returns the new topology if there is one.
+   */
+  list(listing: Listing, knownRevision: bigint): Topology | undefined {
+    const wentBack = listing.revision < knownRevision
+    if (!wentBack && listing.revision < this.#revision) return undefined
+    let changed = wentBack || this.#clusterId !== listing.clusterId
+    if (wentBack) this.#epoch += 1
+    this.#clusterId = listing.clusterId
+    this.#revision = listing.revision
+
+    const present = new Set(listing.entries.map(({ key }) => key))
+    const absent = this.#keys().filter((key) => !present.has(key))
+    for (const key of absent)
+      changed = this.#fold({ key, revision: listing.revision, value: undefined }) || changed
+    for (const entry of listing.entries) changed = this.#fold(entry) || changed
+    return changed ? this.#topology() : undefined
+  }
+
+  /** Takes the changes of one batch, all or none. Returns the new topology unless it knew them all. */
+  apply(changes: readonly Change[]): Topology | undefined {
+    const news = changes.filter(({ revision }) => revision > this.#revision)
+    let changed = false
+    for (const change of news) {
+      changed = this.#fold(change) || changed
+      if (change.revision > this.#revision) this.#revision = change.revision
+    }
+    return changed ? this.#topology() : undefined
+  }
+
+  #keys(): string[] {
+    const registrations = [...this.#registrations.keys()].map((key) => `upstreams/${key}`)
+    return registrations.concat([...this.#overrides.keys()].map((key) => `overrides/${key}`))
+  }
+
+  /** Whether the change meant anything. */
+  #fold({ key, value, revision }: Change): boolean {
+    const slash = key.indexOf('/')
+    const name = key.slice(slash + 1)
+    const table = this.#tableOf(key.slice(0, slash))
+    if (table === undefined || name === '') return false
+    if (value !== undefined) return table.put(name, value, revision)
+    if (table === this.#registrations) this.#duplicates.delete(name)
+    return table.delete(name)
+  }
+
+  #tableOf(folder: string): EntryTable<Upstream> | EntryTable<Override> | undefined {
+    if (folder === 'upstreams') return this.#registrations
+    return folder === 'overrides' ? this.#overrides : undefined
+  }
+
+  #topology(): Topology {
+    const found = new Map<string, Upstream>()
+    let degraded = this.#registrations.degraded || this.#overrides.degraded
+    for (const [key, { good, value }] of this.#registrations.inOrder()) {
+      if (good === undefined) continue
+      if (found.has(good.id)) {
+        degraded = true
+        this.#tellDuplicate(key, value, good.id)
+      } else {
+        const override = this.#overrides.get(Buffer.from(good.id).toString('latin1'))?.good
+        found.set(good.id, { ...good, ...override })
+      }
+    }
+    return {
+      id: topologyId(this.#clusterId ?? '', this.#options.prefix),
+      epoch: this.#epoch,
+      revision: this.#revision,
+      upstreams: sortedById(found.values()),
+      degraded,
+    }
+  }
+
+  #tellDuplicate(key: string, value: Buffer, id: string): void {
+    if (this.#duplicates.get(key)?.equals(value)) return
+    this.#duplicates.set(key, value)
+    const message = `id: expected an id of its own, got ${show(id)}, which a smaller key has`
+    this.#options.onRefused(`upstreams/${textOf(key)}`, new RefusedEntryError('duplicate', message))
+  }
+}
+
+const textOf = (key: string) => Buffer.from(key, 'latin1').toString()
