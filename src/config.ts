@@ -2,9 +2,10 @@ import { closest } from 'fastest-levenshtein'
 import { z } from 'zod'
 import { systemClock } from './clock.ts'
 import { OptionsError } from './errors.ts'
+import type { KeyFunction } from './key/function-source.ts'
 import type { KeySource } from './key/key-source.ts'
 import { type Logger, silentLogger } from './logger.ts'
-import type { ConsistentHashProxyOptions, KeyFunction } from './options.ts'
+import type { ConsistentHashProxyOptions } from './options.ts'
 import type { TopologySource } from './topology/topology.ts'
 
 const milliseconds = z.number().int().min(0).max(2_147_483_647) // the longest that Node's timers can wait

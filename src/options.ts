@@ -1,6 +1,7 @@
 import type { IncomingMessage, OutgoingHttpHeaders } from 'node:http'
 import type { Registry } from 'prom-client'
 import type { Clock } from './clock.ts'
+import type { KeyFunction } from './key/function-source.ts'
 import type { KeyRequest, KeySource } from './key/key-source.ts'
 import type { Logger } from './logger.ts'
 import type { TopologySource, Upstream } from './topology/topology.ts'
@@ -43,7 +44,7 @@ export interface ConsistentHashProxyOptions {
   logger?: Logger | undefined
   /** A request without a key: any upstream by chance, 400, or a function that makes up a key. @default 'random' */
   onMissingKey?: 'random' | 'reject' | KeyFunction | undefined
-  /** Addresses or CIDRs (also `loopback`, `linklocal`, `uniquelocal`) whose `X-Forwarded-*` are believed. @default [] */
+  /** Addresses or CIDRs (also `loopback`, `linklocal`, `uniquelocal`, `unix`) whose `X-Forwarded-*` are believed. @default [] */
   trustedProxies?: readonly string[] | undefined
   /** Which headers tell the upstream about the client. @default ['x-forwarded', 'via'] */
   forwardedHeaders?: readonly ForwardedHeader[] | undefined
@@ -56,9 +57,6 @@ export interface ConsistentHashProxyOptions {
   /** Time and chance, for tests. @default the system's */
   clock?: Clock | undefined
 }
-
-/** Computes a routing key; undefined, empty or blank means there is none. */
-export type KeyFunction = (request: KeyRequest) => string | undefined
 
 export type ForwardedHeader = 'x-forwarded' | 'forwarded' | 'via'
 

@@ -68,8 +68,7 @@ export function forwardableResponseHeaders(
   gatewayNames: ReadonlySet<string>,
 ): (readonly [name: string, values: readonly string[]])[] {
   const fields = new Map<string, { readonly name: string; readonly values: string[] }>()
-  for (let index = 0; index + 1 < rawHeaders.length; index += 2) {
-    const [name = '', value = ''] = rawHeaders.slice(index, index + 2)
+  for (const [name, value] of inPairs(rawHeaders)) {
     const field = fields.get(name.toLowerCase())
     if (field) field.values.push(value)
     else fields.set(name.toLowerCase(), { name, values: [value] })
@@ -83,4 +82,11 @@ export function forwardableResponseHeaders(
 
 function listMembers(values: readonly string[]): ReadonlySet<string> {
   return new Set(values.flatMap((value) => value.split(',')).map((member) => member.trim().toLowerCase()))
+}
+
+/** Node's raw headers or trailers, names and values in turn, as pairs. */
+export function inPairs(raw: readonly string[]): [name: string, value: string][] {
+  const pairs: [string, string][] = []
+  for (let index = 0; index + 1 < raw.length; index += 2) pairs.push([raw[index] ?? '', raw[index + 1] ?? ''])
+  return pairs
 }

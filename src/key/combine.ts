@@ -13,6 +13,7 @@ export function chain(sources: readonly KeySource[]): KeySource {
   return makeSource({
     description: sources.map((source) => source.description).join(','),
     bodyLimit: largestLimit(sources),
+    headerNames: sources.flatMap((source) => source.headerNames),
     worksForUpgrade: sources.some((source) => source.worksForUpgrade),
     read(request, facts) {
       for (const source of sources) {
@@ -35,6 +36,7 @@ export function composite(sources: readonly KeySource[]): KeySource {
   return makeSource({
     description: sources.map(({ description }) => grouped(description)).join('+'),
     bodyLimit: largestLimit(sources),
+    headerNames: sources.flatMap((source) => source.headerNames),
     worksForUpgrade: sources.every((source) => source.worksForUpgrade),
     read(request, facts) {
       let key = ''

@@ -19,6 +19,7 @@ export function header(name: string): KeySource {
   const field = requireName('header', 'a header name', name, token).toLowerCase()
   return makeSource({
     description: `header:${escapeArgument(field)}`,
+    headerNames: [field],
     read: ({ headers }) =>
       Object.hasOwn(headers, field) ? [headers[field]].flat().join(', ').trim() : undefined,
   })

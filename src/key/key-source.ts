@@ -27,6 +27,8 @@ export interface KeySource {
   readonly bodyLimit: number
   /** Whether it can work for an upgrade, which has neither route parameters nor a body. */
   readonly worksForUpgrade: boolean
+  /** Lower-case names of the headers it reads: a client cannot strip them on their way to the upstream. */
+  readonly headerNames: readonly string[]
   /** The key, or undefined when the request has none. Empty and blank count as none. */
   extract(request: KeyRequest, facts: KeyFacts): string | undefined
 }

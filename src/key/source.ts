@@ -2,13 +2,14 @@ import { inspect } from 'node:util'
 import { OptionsError } from '../errors.ts'
 import type { KeyFacts, KeyRequest, KeySource } from './key-source.ts'
 
-/** What a source is made of; one that looks at the head only leaves the last two out. */
+/** What a source is made of; what is left out is as for one that looks at the head of any request. */
 export interface SourceParts {
   readonly description: string
   /** May give an empty or blank text; the source made of it then has no key. */
   readonly read: (request: KeyRequest, facts: KeyFacts) => string | undefined
   readonly bodyLimit?: number
   readonly worksForUpgrade?: boolean
+  readonly headerNames?: readonly string[]
 }
 
 /** Makes the frozen source; the one place that decides that a blank key is no key. */
@@ -17,11 +18,13 @@ export function makeSource({
   read,
   bodyLimit = 0,
   worksForUpgrade = true,
+  headerNames = [],
 }: SourceParts): KeySource {
   return Object.freeze<KeySource>({
     description,
     bodyLimit,
     worksForUpgrade,
+    headerNames,
     extract(request, facts) {
       const text = read(request, facts)
       return text === undefined || text.trim() === '' ? undefined : text

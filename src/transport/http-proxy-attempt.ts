@@ -1,5 +1,6 @@
 import type { ClientRequest } from 'node:http'
 import type { Clock } from '../clock.ts'
+import { inPairs } from '../http/header-fields.ts'
 import { Exchange } from './exchange.ts'
 import { upstreamResponse } from './responses.ts'
 import type { Attempt, AttemptOptions, AttemptOutcome, OutgoingBody, OutgoingRequest } from './transport.ts'
@@ -62,10 +63,4 @@ export class HttpProxyAttempt extends Exchange<AttemptOutcome> implements Attemp
 
 function isReset(error: Error): boolean {
   return 'code' in error && (error.code === 'ECONNRESET' || error.code === 'EPIPE')
-}
-
-function inPairs(raw: readonly string[]): [string, string][] {
-  return raw.flatMap((name, index): [string, string][] =>
-    index % 2 === 0 ? [[name, raw[index + 1] ?? '']] : [],
-  )
 }

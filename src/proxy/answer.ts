@@ -1,0 +1,63 @@
+import type { OutgoingHttpHeaders } from 'node:http'
+import type { Lease } from '../balancer/lease.ts'
+import { forwardableResponseHeaders } from '../http/header-fields.ts'
+import { topologyHeaderNames } from '../topology-headers.ts'
+import type { Attempt, UpstreamResponse } from '../transport/transport.ts'
+import type { Ending } from './client.ts'
+import type { Gateway } from './gateway.ts'
+import type { PreparedRequest } from './prepare.ts'
+import { relayBody, writeHead } from './respond.ts'
+import { showsNewerTopology } from './topology-stamp.ts'
+
+const gatewayNames: ReadonlySet<string> = new Set(topologyHeaderNames)
+
+/** Passes an upstream's answer on to the client, and tells its breaker how that ended. */
+export async function passOn(
+  gateway: Gateway,
+  prepared: PreparedRequest,
+  lease: Lease,
+  attempt: number,
+  { sent, response }: { sent: Attempt; response: UpstreamResponse },
+): Promise<Ending> {
+  const { config, refresher } = gateway
+  const { client, body, position, head } = prepared
+  const upstream = lease.spec.id
+  if (showsNewerTopology(response.rawHeaders, lease.placement))
+    void refresher.followUp(lease, 'newer-revision')
+  const headers = answerHeaders(response.rawHeaders)
+  if (config.exposeUpstreamId) headers['x-upstream-id'] = encodeURI(upstream)
+  config.onResponse?.({
+    request: head.request,
+    upstream: lease.spec,
+    attempt,
+    status: response.status,
+    headers,
+  })
+  writeHead(client.response, response.status, response.statusText, headers)
+  lease.responding()
+  const outcome = await relayBody(response, client.response, config.timeouts.idleMs, config.clock)
+  if (body && !body.finished) {
+    sent.abort()
+    if (!client.gone) body.discard()
+  }
+  switch (outcome) {
+    case 'complete':
+      lease.succeeded()
+      return { status: response.status, outcome: 'answered', upstream }
+    case 'client-gone':
+      sent.abort()
+      return client.left(upstream)
+    default:
+      lease.failed(outcome === 'idle' ? 'timeout' : 'reset', position)
+      return { status: response.status, outcome: 'broken', upstream }
+  }
+}
+
+/** The upstream's headers less what is not for the client, by lower-case name. */
+export function answerHeaders(rawHeaders: readonly string[]): OutgoingHttpHeaders {
+  const headers: OutgoingHttpHeaders = Object.create(null)
+  for (const [name, values] of forwardableResponseHeaders(rawHeaders, gatewayNames)) {
+    headers[name.toLowerCase()] = values.length === 1 ? values[0] : [...values]
+  }
+  return headers
+}

@@ -1,0 +1,110 @@
+import type { IncomingMessage, OutgoingHttpHeaders } from 'node:http'
+import type { Lease } from '../balancer/lease.ts'
+import type { Config } from '../config.ts'
+import type { Trust } from '../http/client-address.ts'
+import type { BodyPlan } from '../http/consumed-body.ts'
+import { forwardedHeaders } from '../http/forwarded.ts'
+import { forwardableRequestHeaders } from '../http/header-fields.ts'
+import type { KeyRequest } from '../key/key-source.ts'
+import {
+  encodeAttempt,
+  encodeKeyHash,
+  encodeRingOwner,
+  encodeTopologyStamp,
+  topologyHeader,
+  topologyHeaderNames,
+} from '../topology-headers.ts'
+import type { OutgoingRequest } from '../transport/transport.ts'
+import { topologyStamp } from './topology-stamp.ts'
+
+/** How the gateway calls itself in `Via`. */
+const pseudonym = 'consistent-hash-proxy'
+
+const gatewayNames: ReadonlySet<string> = new Set(topologyHeaderNames)
+
+/** What of a request is the same for all its attempts. */
+export interface RequestHead {
+  readonly request: KeyRequest
+  readonly method: string
+  /** Path and query as the upstream shall see them, below its base path. */
+  readonly path: string
+  /** Without those that differ from attempt to attempt, and without framing. */
+  readonly headers: Record<string, string | string[]>
+  readonly framing: OutgoingHttpHeaders
+}
+
+/** Cleans a request's head once. */
+export function requestHead(
+  request: KeyRequest,
+  options: {
+    path: string
+    plan: BodyPlan
+    config: Config
+    trust: Trust
+    protectedNames: ReadonlySet<string>
+  },
+): RequestHead {
+  const { path, plan, config, trust, protectedNames } = options
+  const headers = forwardableRequestHeaders(request, { protectedNames, gatewayNames })
+  const trusted = trust.isTrustedPeer(request)
+  Object.assign(headers, forwardedHeaders(request, { trusted, headers: config.forwardedHeaders, pseudonym }))
+  const host = authorityOf(request.url)
+  if (host !== undefined) headers.host = host
+  if (plan.kind === 'bytes') {
+    delete headers['content-encoding']
+    if (plan.contentType !== undefined) headers['content-type'] = plan.contentType
+  }
+  delete headers['content-length']
+  return { request, method: request.method ?? 'GET', path, headers, framing: framingOf(request, plan) }
+}
+
+/** One attempt's request. What the gateway says of itself and of the framing is written last: no hook can break it. */
+export function outgoingRequest(
+  head: RequestHead,
+  lease: Lease,
+  attempt: number,
+  position: bigint,
+  config: Config,
+): OutgoingRequest {
+  const { target } = lease.upstream
+  const headers: OutgoingHttpHeaders = { ...head.headers }
+  if (config.hostHeader === 'upstream') headers.host = target.host
+  config.onRequest?.({ request: head.request, upstream: lease.spec, attempt, headers })
+  delete headers.connection
+  delete headers['content-length']
+  delete headers['transfer-encoding']
+  Object.assign(headers, head.framing)
+  headers[topologyHeader.topology] = encodeTopologyStamp(topologyStamp(lease.placement))
+  headers[topologyHeader.ringOwner] = encodeRingOwner(lease.owner.id)
+  headers[topologyHeader.keyHash] = encodeKeyHash(position)
+  headers[topologyHeader.attempt] = encodeAttempt(attempt)
+  return { target, method: head.method, path: target.basePath + head.path, headers }
+}
+
+/** The request target below the mount point, in origin form (RFC 9112 §3.2), otherwise byte for byte as it came. */
+export function originForm(url: string | undefined): string {
+  if (url === undefined || url === '') return '/'
+  if (url.startsWith('/') || url === '*') return url
+  const path = /^[a-z][a-z0-9+.-]*:\/\/[^/?#]*(.*)$/i.exec(url)?.[1] ?? `/${url}`
+  return path.startsWith('/') ? path : `/${path}`
+}
+
+/** RFC 9112 §3.2.2: the authority of a target in absolute form counts, and the `Host` field does not. */
+function authorityOf(url: string | undefined): string | undefined {
+  return /^[a-z][a-z0-9+.-]*:\/\/(?:[^/?#@]*@)?([^/?#@]+)/i.exec(url ?? '')?.[1]
+}
+
+/** RFC 9112 §6.3: how the upstream learns where the body ends. One way, and never both. */
+function framingOf(request: IncomingMessage, plan: BodyPlan): OutgoingHttpHeaders {
+  switch (plan.kind) {
+    case 'bytes':
+      return { 'content-length': plan.bytes.length }
+    case 'stream': {
+      const length = request.headers['content-length']
+      return length === undefined ? { 'transfer-encoding': 'chunked' } : { 'content-length': length }
+    }
+    default:
+      // RFC 9110 §8.6: methods that expect content say so when there is none.
+      return /^(POST|PUT|PATCH)$/.test(request.method ?? '') ? { 'content-length': 0 } : {}
+  }
+}

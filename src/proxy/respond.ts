@@ -1,0 +1,99 @@
+// The only writer to a client's response: of upstreams' answers and of our own.
+
+import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http'
+import type { Clock } from '../clock.ts'
+import { inPairs } from '../http/header-fields.ts'
+import { PhaseTimer } from '../transport/phase-timer.ts'
+import type { UpstreamResponse } from '../transport/transport.ts'
+import type { Failure } from './failure.ts'
+
+/** How passing an answer on ended. */
+export type RelayOutcome = 'complete' | 'upstream-broke' | 'idle' | 'client-gone'
+
+/** Answers the client ourselves; behind an answer that has begun only the connection can be broken. */
+export function answerFailure(request: IncomingMessage, response: ServerResponse, failure: Failure): void {
+  if (response.headersSent) {
+    response.destroy()
+    return
+  }
+  const { type, body } = failureBody(request, failure)
+  response.statusCode = failure.status
+  response.setHeader('content-type', type)
+  response.setHeader('content-length', Buffer.byteLength(body))
+  response.setHeader('cache-control', 'no-store')
+  if (failure.retryAfterMs !== undefined)
+    response.setHeader('retry-after', retryAfterSeconds(failure.retryAfterMs))
+  // What is left of the request's body is nobody's: the connection cannot carry another request.
+  if (!request.complete) response.setHeader('connection', 'close')
+  response.end(body)
+}
+
+/** A short text, or JSON for whoever accepts it. */
+export function failureBody(request: IncomingMessage, failure: Failure): { type: string; body: string } {
+  const { code, message } = failure
+  if (request.headers.accept?.includes('json')) {
+    return { type: 'application/json', body: JSON.stringify({ error: { code, message } }) }
+  }
+  return { type: 'text/plain; charset=utf-8', body: `${message}\n` }
+}
+
+/** Whole seconds, at least one: RFC 9110 §10.2.3 knows no fractions, and 0 would invite a storm. */
+export function retryAfterSeconds(milliseconds: number): number {
+  return Math.max(1, Math.ceil(milliseconds / 1_000))
+}
+
+/** Writes the head of an upstream's answer. Headers that the application has set before stay, unless named again. */
+export function writeHead(
+  response: ServerResponse,
+  status: number,
+  text: string,
+  headers: OutgoingHttpHeaders,
+): void {
+  response.statusCode = status
+  response.statusMessage = text
+  for (const [name, value] of Object.entries(headers)) {
+    if (value === undefined) continue
+    if (name === 'set-cookie' && response.hasHeader(name))
+      response.appendHeader(name, [value].flat().map(String))
+    else response.setHeader(name, value)
+  }
+}
+
+/** Streams the body with back-pressure. Resolves when the upstream has no part in it any more; never rejects. */
+export function relayBody(
+  upstream: UpstreamResponse,
+  response: ServerResponse,
+  idleMs: number,
+  clock: Clock,
+): Promise<RelayOutcome> {
+  return new Promise((resolve) => {
+    const { body } = upstream
+    let outcome: RelayOutcome | undefined
+    const end = (how: RelayOutcome) => {
+      if (outcome !== undefined) return
+      outcome = how
+      idle.stop()
+      clearImmediate(flush)
+      if (how !== 'complete') body.destroy()
+      // A client that gets less than the whole must see it: only a broken connection says so.
+      if (how === 'upstream-broke' || how === 'idle') response.destroy()
+      resolve(how)
+    }
+    const idle = new PhaseTimer(clock, () => end('idle'))
+    idle.start(idleMs)
+    // The head of an answer whose body is slow to start must not wait for it (server-sent events).
+    const flush = setImmediate(() => response.flushHeaders())
+    body.on('data', () => idle.touch())
+    body.once('end', () => {
+      if (!upstream.isComplete()) return end('upstream-broke')
+      response.addTrailers(inPairs(upstream.rawTrailers()))
+      response.end()
+      end('complete')
+    })
+    body.once('close', () => end('upstream-broke'))
+    response.once('close', () => end('client-gone'))
+    if (body.destroyed) end('upstream-broke')
+    else if (response.destroyed) end('client-gone')
+    else body.pipe(response, { end: false })
+  })
+}

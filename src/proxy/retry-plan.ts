@@ -1,0 +1,62 @@
+import type { GiveUpReason, StaleSign } from '../observe/events.ts'
+import { backoffDelay } from '../retry/backoff.ts'
+import type { AttemptOutcome } from '../transport/transport.ts'
+import { type Failure, failures } from './failure.ts'
+import type { Gateway } from './gateway.ts'
+import type { NextStep } from './verdict.ts'
+
+/** The request goes on to another attempt. */
+export interface RetryPlan {
+  /** Id of the upstream that failed. */
+  readonly upstream: string
+  readonly delayMs: number
+  /** Why the topology may be stale; undefined when it is not to blame. */
+  readonly sign: StaleSign | undefined
+  /** What to answer when there is nowhere to go. */
+  readonly failure: Failure
+}
+
+/**
+ * Plans the retry that a verdict asks for, or says what forbids it. A retry behind sent bytes is charged to the budget
+ * from here on, while it still waits: any number could be admitted otherwise before the first one shows.
+ */
+export function planRetry(
+  { config, budget }: Gateway,
+  next: NextStep & { step: 'retry' },
+  request: { upstream: string; attempt: number; deadline: number; outcome: AttemptOutcome },
+): RetryPlan | GiveUpReason {
+  const { upstream, attempt, deadline, outcome } = request
+  if (attempt > config.retry.attempts) return 'attempts'
+  const delayMs = next.sent
+    ? Math.max(backoffDelay(attempt, config.retry.backoff, config.clock.random), retryAfterMs(outcome))
+    : 0
+  if (config.clock.now() + delayMs >= deadline) return 'deadline'
+  if (next.sent && !budget.tryAdmit()) return 'budget'
+  const sign = !next.stale ? undefined : next.reason === 'misdirected' ? 'misdirected' : 'connect'
+  return { upstream, delayMs, sign, failure: failureOf(outcome) }
+}
+
+/** What the client is told when an attempt was the last one. */
+export function failureOf(outcome: AttemptOutcome): Failure {
+  switch (outcome.kind) {
+    case 'connectFailed':
+      return failures.unreachable
+    case 'timedOut':
+      return failures.timeout
+    case 'responded':
+      return outcome.response.status === 421 ? failures.misdirected : failures.unreachable
+    default:
+      return failures.reset
+  }
+}
+
+/** RFC 9110 §10.2.3, in seconds or as a date; 0 where an answer has none. */
+function retryAfterMs(outcome: AttemptOutcome): number {
+  if (outcome.kind !== 'responded') return 0
+  const { rawHeaders } = outcome.response
+  const at = rawHeaders.findIndex((name, index) => index % 2 === 0 && name.toLowerCase() === 'retry-after')
+  const value = at < 0 ? '' : (rawHeaders[at + 1] ?? '')
+  if (/^\d+$/.test(value)) return Number(value) * 1_000
+  const date = Date.parse(value)
+  return Number.isNaN(date) ? 0 : Math.max(0, date - Date.now())
+}

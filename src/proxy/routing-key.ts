@@ -1,0 +1,75 @@
+import type { Config } from '../config.ts'
+import type { Trust } from '../http/client-address.ts'
+import { type BodyPlan, parsedJson } from '../http/consumed-body.ts'
+import type { RequestBody } from '../http/request-body.ts'
+import { from } from '../key/function-source.ts'
+import { toKeySource } from '../key/key.ts'
+import type { KeyRequest, KeySource } from '../key/key-source.ts'
+import type { ProxyEventEmitter } from '../observe/events.ts'
+import { type Failure, failures } from './failure.ts'
+
+/** Gets the routing key out of requests, and stands in where there is none. */
+export class RoutingKey {
+  readonly source: KeySource
+  readonly #config: Config
+  readonly #trust: Trust
+  readonly #events: ProxyEventEmitter
+  readonly #fallback: KeySource | undefined
+
+  /** @throws OptionsError for a key source that is none */
+  constructor(config: Config, trust: Trust, events: ProxyEventEmitter) {
+    this.source = toKeySource(config.key)
+    this.#config = config
+    this.#trust = trust
+    this.#events = events
+    this.#fallback = typeof config.onMissingKey === 'function' ? from(config.onMissingKey) : undefined
+  }
+
+  /** Reads as much of the body as the key needs; undefined where it needs none or has more than it may look at. */
+  async peek(
+    plan: BodyPlan,
+    body: RequestBody | undefined,
+    signal: AbortSignal,
+  ): Promise<Buffer | undefined> {
+    const { bodyLimit } = this.source
+    if (bodyLimit === 0) return undefined
+    if (plan.kind === 'bytes') return plan.bytes.length <= bodyLimit ? plan.bytes : undefined
+    return body?.peek(bodyLimit, signal)
+  }
+
+  /** The key, or undefined for "any upstream by chance", or why the request is refused. */
+  of(request: KeyRequest, plan: BodyPlan, bytes: Buffer | undefined): string | undefined | Failure {
+    const key = this.#extract(this.source, request, plan, bytes)
+    if (key !== undefined) return this.#checked(key)
+    this.#events.emit('missingKey')
+    if (this.#config.onMissingKey === 'reject') return failures.keyMissing
+    const substitute = this.#fallback && this.#extract(this.#fallback, request, plan, bytes)
+    return substitute === undefined ? undefined : this.#checked(substitute)
+  }
+
+  #checked(key: string): string | Failure {
+    return Buffer.byteLength(key) > this.#config.limits.keyBytes ? failures.keyTooLong : key
+  }
+
+  #extract(
+    source: KeySource,
+    request: KeyRequest,
+    plan: BodyPlan,
+    bytes: Buffer | undefined,
+  ): string | undefined {
+    let json: { value: unknown } | undefined
+    try {
+      return source.extract(request, {
+        clientAddress: () => this.#trust.clientAddress(request),
+        jsonBody: () => {
+          json ??= { value: parsedJson(request, plan, bytes) }
+          return json.value
+        },
+      })
+    } catch (error) {
+      // The operator's own function: a request that it cannot read has no key, and is still served.
+      this.#config.logger.warn({ err: error, key: source.description }, 'the key function threw')
+      return undefined
+    }
+  }
+}
