@@ -78,6 +78,7 @@ export class Balancer {
   /** Builds the new ring beside the old one and swaps it in. */
   update(topology: Topology): void {
     const before = this.#placement
+    const started = this.#clock.now()
     const active = this.#fit(topology.upstreams.filter(({ state }) => state === 'active'))
     const ring = before ? before.ring.with(active) : new HashRing(active, this.#config.ring)
     const warm = new Set(
@@ -91,7 +92,8 @@ export class Balancer {
     this.#placement = new Placement(topology, ring, members)
     this.#standings.replace(members)
     const { revision, epoch } = topology
-    this.#events.emit('topology', { revision, epoch, digest: ring.digest, ...change })
+    const buildMilliseconds = this.#clock.now() - started
+    this.#events.emit('topology', { revision, epoch, digest: ring.digest, ...change, buildMilliseconds })
   }
 
   /** A health check has changed its mind about an upstream. */

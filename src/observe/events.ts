@@ -28,6 +28,7 @@ export interface ProxyEvents {
       added: string[]
       removed: string[]
       changed: string[]
+      buildMilliseconds: number
     },
   ]
   /** An upstream was taken out of choice. */

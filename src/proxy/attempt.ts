@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import type { Lease } from '../balancer/lease.ts'
 import type { Attempt, AttemptOutcome } from '../transport/transport.ts'
 import { passOn } from './answer.ts'
-import type { Client, Ending } from './client.ts'
+import type { Ending, HttpClient } from './client.ts'
 import type { Gateway } from './gateway.ts'
 import { outgoingRequest } from './outgoing-head.ts'
 import type { PreparedRequest } from './prepare.ts'
@@ -95,7 +95,7 @@ function send(
 }
 
 /** Only 103 (RFC 8297) is for the client; 100 has been answered, and 102 keeps nobody's connection alive here. */
-function passHintsOn({ response }: Client, status: number, headers: IncomingHttpHeaders): void {
+function passHintsOn({ response }: HttpClient, status: number, headers: IncomingHttpHeaders): void {
   if (status !== 103 || response.headersSent || response.destroyed || headers.link === undefined) return
   try {
     response.writeEarlyHints({ link: [headers.link].flat().join(', ') })

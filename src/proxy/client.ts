@@ -12,23 +12,14 @@ export interface Ending {
   readonly upstream: string | undefined
 }
 
-/** The client's end of one request. */
-export class Client {
+/** The client's end of one request or upgrade. */
+export abstract class Client {
   readonly request: KeyRequest
-  readonly response: ServerResponse
   #gone = false
   #onGone: (() => void) | undefined
 
-  constructor(request: KeyRequest, response: ServerResponse) {
+  constructor(request: KeyRequest) {
     this.request = request
-    this.response = response
-    const close = () => {
-      if (response.writableFinished) return
-      this.#gone = true
-      this.#onGone?.()
-    }
-    if (response.destroyed) close()
-    else response.once('close', close)
   }
 
   /** Whether it left before it had its answer. */
@@ -42,14 +33,49 @@ export class Client {
     if (this.#gone) abort()
   }
 
+  /** Answers the client ourselves. */
   fail(failure: Failure, upstream?: string): Ending {
     if (this.#gone) return this.left(upstream)
-    answerFailure(this.request, this.response, failure)
+    this.answer(failure)
     return { status: failure.status, outcome: 'failed', upstream }
   }
 
   /** The ending of a request whose client has left: 499 is what nginx and Caddy log for it. */
   left(upstream?: string): Ending {
     return { status: 499, outcome: 'client-gone', upstream }
+  }
+
+  /** Ends the connection without an answer: the proxy closes and cannot wait any longer. */
+  abstract breakOff(): void
+
+  protected abstract answer(failure: Failure): void
+
+  protected leave(): void {
+    this.#gone = true
+    this.#onGone?.()
+  }
+}
+
+/** A client that waits for an HTTP answer. */
+export class HttpClient extends Client {
+  readonly response: ServerResponse
+
+  constructor(request: KeyRequest, response: ServerResponse) {
+    super(request)
+    this.response = response
+    if (response.destroyed) this.leave()
+    else {
+      response.once('close', () => {
+        if (!response.writableFinished) this.leave()
+      })
+    }
+  }
+
+  override breakOff(): void {
+    this.response.destroy()
+  }
+
+  protected override answer(failure: Failure): void {
+    answerFailure(this.request, this.response, failure)
   }
 }

@@ -34,6 +34,11 @@ export const failures = {
   },
   keyMissing: { status: 400, code: 'KEY_MISSING', message: 'The request lacks its routing key' },
   keyTooLong: { status: 400, code: 'KEY_TOO_LONG', message: 'The routing key is too long' },
+  upgradeWithBody: {
+    status: 400,
+    code: 'BAD_REQUEST',
+    message: 'Expected an upgrade request without a body',
+  },
   bodyTooSlow: { status: 408, code: 'BODY_TOO_SLOW', message: 'The request body did not arrive in time' },
   reset: { status: 502, code: 'UPSTREAM_RESET', message: 'The upstream broke the connection' },
   timeout: { status: 504, code: 'UPSTREAM_TIMEOUT', message: 'The upstream did not answer in time' },

@@ -1,10 +1,14 @@
 import type { Balancer } from '../balancer/balancer.ts'
+import type { Clock } from '../clock.ts'
 import type { Config } from '../config.ts'
 import type { Trust } from '../http/client-address.ts'
 import type { ProxyEventEmitter } from '../observe/events.ts'
 import type { RetryBudget } from '../retry/retry-budget.ts'
 import type { TopologyRefresher } from '../retry/topology-refresher.ts'
 import type { Transport } from '../transport/transport.ts'
+import type { Client } from './client.ts'
+import { type Failure, failures } from './failure.ts'
+import type { Readiness } from './readiness.ts'
 import type { RoutingKey } from './routing-key.ts'
 import type { StatusRules } from './verdict.ts'
 
@@ -19,6 +23,7 @@ export interface Gateway {
   readonly refresher: TopologyRefresher
   readonly events: ProxyEventEmitter
   readonly statusRules: StatusRules
+  readonly readiness: Readiness
   /** Requests being served, and whether more are. */
   readonly admission: Admission
 }
@@ -26,35 +31,41 @@ export interface Gateway {
 /** Counts what the proxy is serving, so that it can be limited and waited for. */
 export class Admission {
   readonly #limit: number
-  #idle: (() => void)[] = []
+  #onIdle: (() => void) | undefined
   #closing = false
-  active = 0
+  readonly #served = new Set<Client>()
 
   constructor(limit: number) {
     this.#limit = limit
   }
 
-  get closing(): boolean {
-    return this.#closing
+  /** Why no further request is taken just now. */
+  get refusal(): Failure | undefined {
+    if (this.#closing) return failures.closing
+    return this.#served.size >= this.#limit ? failures.overloaded : undefined
   }
 
-  get full(): boolean {
-    return this.active >= this.#limit
+  enter(client: Client): void {
+    this.#served.add(client)
   }
 
-  enter(): void {
-    this.active += 1
+  leave(client: Client): void {
+    this.#served.delete(client)
+    if (this.#served.size === 0) this.#onIdle?.()
   }
 
-  leave(): void {
-    this.active -= 1
-    if (this.active === 0) for (const resolve of this.#idle.splice(0)) resolve()
-  }
-
-  /** Takes no more requests. Resolves when none is left. */
-  close(): Promise<void> {
+  /** Takes no more requests, and waits for those being served; breaks off those that last longer than `longestMs`. */
+  close(clock: Clock, longestMs: number): Promise<void> {
     this.#closing = true
-    if (this.active === 0) return Promise.resolve()
-    return new Promise((resolve) => this.#idle.push(resolve))
+    if (this.#served.size === 0) return Promise.resolve()
+    return new Promise((resolve) => {
+      const timer = clock.setTimeout(() => {
+        for (const client of this.#served) client.breakOff()
+      }, longestMs)
+      this.#onIdle = () => {
+        timer.cancel()
+        resolve()
+      }
+    })
   }
 }

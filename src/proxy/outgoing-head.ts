@@ -1,7 +1,6 @@
 import type { IncomingMessage, OutgoingHttpHeaders } from 'node:http'
 import type { Lease } from '../balancer/lease.ts'
 import type { Config } from '../config.ts'
-import type { Trust } from '../http/client-address.ts'
 import type { BodyPlan } from '../http/consumed-body.ts'
 import { forwardedHeaders } from '../http/forwarded.ts'
 import { forwardableRequestHeaders } from '../http/header-fields.ts'
@@ -15,6 +14,7 @@ import {
   topologyHeaderNames,
 } from '../topology-headers.ts'
 import type { OutgoingRequest } from '../transport/transport.ts'
+import type { Gateway } from './gateway.ts'
 import { topologyStamp } from './topology-stamp.ts'
 
 /** How the gateway calls itself in `Via`. */
@@ -33,19 +33,14 @@ export interface RequestHead {
   readonly framing: OutgoingHttpHeaders
 }
 
-/** Cleans a request's head once. */
+/** Cleans a request's head once, for all its attempts. `path`: the request target below the mount point. */
 export function requestHead(
+  { config, trust, routingKey }: Gateway,
   request: KeyRequest,
-  options: {
-    path: string
-    plan: BodyPlan
-    config: Config
-    trust: Trust
-    protectedNames: ReadonlySet<string>
-  },
+  path: string,
+  plan: BodyPlan,
 ): RequestHead {
-  const { path, plan, config, trust, protectedNames } = options
-  const headers = forwardableRequestHeaders(request, { protectedNames, gatewayNames })
+  const headers = forwardableRequestHeaders(request, { protectedNames: routingKey.headerNames, gatewayNames })
   const trusted = trust.isTrustedPeer(request)
   Object.assign(headers, forwardedHeaders(request, { trusted, headers: config.forwardedHeaders, pseudonym }))
   const host = authorityOf(request.url)
@@ -54,8 +49,13 @@ export function requestHead(
     delete headers['content-encoding']
     if (plan.contentType !== undefined) headers['content-type'] = plan.contentType
   }
-  delete headers['content-length']
-  return { request, method: request.method ?? 'GET', path, headers, framing: framingOf(request, plan) }
+  return {
+    request,
+    method: request.method ?? 'GET',
+    path: config.rewritePath ? checkedPath(config.rewritePath(path, request)) : path,
+    headers,
+    framing: framingOf(request, plan),
+  }
 }
 
 /** One attempt's request. What the gateway says of itself and of the framing is written last: no hook can break it. */
@@ -107,4 +107,12 @@ function framingOf(request: IncomingMessage, plan: BodyPlan): OutgoingHttpHeader
       // RFC 9110 §8.6: methods that expect content say so when there is none.
       return /^(POST|PUT|PATCH)$/.test(request.method ?? '') ? { 'content-length': 0 } : {}
   }
+}
+
+/** What the operator's `rewritePath` gives goes on the wire as it is: it must not end the request line early. */
+function checkedPath(path: unknown): string {
+  if (typeof path === 'string' && /^\/[\x21-\xff]*$/.test(path)) return path
+  throw new TypeError(
+    `Expected rewritePath to return a path without white space, got ${JSON.stringify(path)}`,
+  )
 }

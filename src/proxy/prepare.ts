@@ -1,7 +1,7 @@
 import { type BodyPlan, describeBody } from '../http/consumed-body.ts'
 import { RequestBody } from '../http/request-body.ts'
 import type { KeyRequest } from '../key/key-source.ts'
-import type { Client } from './client.ts'
+import type { HttpClient } from './client.ts'
 import { type Failure, failures } from './failure.ts'
 import type { Gateway } from './gateway.ts'
 import { unavailable } from './no-upstream.ts'
@@ -10,7 +10,7 @@ import { isIdempotent } from './verdict.ts'
 
 /** A request whose key, head and body are ready to be sent, as often as need be. */
 export interface PreparedRequest {
-  readonly client: Client
+  readonly client: HttpClient
   readonly head: RequestHead
   readonly body: RequestBody | undefined
   readonly position: bigint
@@ -23,35 +23,37 @@ export interface PreparedRequest {
 /** Reads the key, cleans the head and gets the body ready; or says why the request is refused. */
 export async function prepare(
   gateway: Gateway,
-  client: Client,
+  client: HttpClient,
   started: number,
 ): Promise<PreparedRequest | Failure> {
-  const { config, trust, routingKey, balancer } = gateway
+  const { config } = gateway
   const { request } = client
   const plan = describeBody(request)
   if (plan.kind === 'refused') return { status: 500, code: 'BODY_NOT_FORWARDABLE', message: plan.message }
   const body = bodyOf(plan, request, config.limits.replayBytes)
-  const key = await readKey(gateway, request, plan, body)
-  if (typeof key === 'object') return key
-  const { placement } = balancer
-  if (!placement) return unavailable({ reason: 'no-topology', retryAfterMs: 1_000 })
-  const path = originForm(request.url)
-  const protectedNames = new Set(routingKey.source.headerNames)
+  const position = positionOf(gateway, await readKey(gateway, request, plan, body))
+  if (typeof position === 'object') return position
   return {
     client,
-    head: requestHead(request, {
-      path: config.rewritePath ? checkedPath(config.rewritePath(path, request)) : path,
-      plan,
-      config,
-      trust,
-      protectedNames,
-    }),
+    head: requestHead(gateway, request, originForm(request.url), plan),
     body,
-    position: key === undefined ? randomPosition(config.clock.random) : placement.ring.position(key),
+    position,
     idempotent: isIdempotent(request.method ?? 'GET', request.headers['idempotency-key']),
     longLived: config.longLived?.(request) ?? false,
     deadline: started + config.timeouts.totalMs,
   }
+}
+
+/** Where a key lies on the ring; a request without one goes to any point of it with the same chance. */
+export function positionOf(
+  { balancer: { placement }, config }: Gateway,
+  key: string | undefined | Failure,
+): bigint | Failure {
+  if (typeof key === 'object') return key
+  if (!placement) return unavailable({ reason: 'no-topology', retryAfterMs: 1_000 })
+  if (key !== undefined) return placement.ring.position(key)
+  const half = () => BigInt(Math.floor(config.clock.random() * 2 ** 32))
+  return (half() << 32n) | half()
 }
 
 async function readKey(
@@ -72,18 +74,4 @@ async function readKey(
 function bodyOf(plan: BodyPlan, request: KeyRequest, replayLimit: number): RequestBody | undefined {
   if (plan.kind === 'bytes') return new RequestBody(plan.bytes, { replayLimit })
   return plan.kind === 'stream' ? new RequestBody(request, { replayLimit }) : undefined
-}
-
-/** What the operator's `rewritePath` gives goes on the wire as it is: it must not end the request line early. */
-function checkedPath(path: unknown): string {
-  if (typeof path === 'string' && /^\/[\x21-\xff]*$/.test(path)) return path
-  throw new TypeError(
-    `Expected rewritePath to return a path without white space, got ${JSON.stringify(path)}`,
-  )
-}
-
-/** Any point of the circle with the same chance: a request without a key goes anywhere. */
-function randomPosition(random: () => number): bigint {
-  const half = () => BigInt(Math.floor(random() * 2 ** 32))
-  return (half() << 32n) | half()
 }

@@ -1,6 +1,6 @@
 // The only writer to a client's response: of upstreams' answers and of our own.
 
-import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http'
+import { type IncomingMessage, type OutgoingHttpHeaders, type ServerResponse, STATUS_CODES } from 'node:http'
 import type { Clock } from '../clock.ts'
 import { inPairs } from '../http/header-fields.ts'
 import { PhaseTimer } from '../transport/phase-timer.ts'
@@ -38,8 +38,20 @@ export function failureBody(request: IncomingMessage, failure: Failure): { type:
 }
 
 /** Whole seconds, at least one: RFC 9110 §10.2.3 knows no fractions, and 0 would invite a storm. */
-export function retryAfterSeconds(milliseconds: number): number {
-  return Math.max(1, Math.ceil(milliseconds / 1_000))
+export function retryAfterSeconds(milliseconds: number): string {
+  return String(Math.max(1, Math.ceil(milliseconds / 1_000)))
+}
+
+/** The head of an answer as text, for a socket that has no response object. */
+export function serialiseHead(
+  status: number,
+  text: string | undefined,
+  headers: OutgoingHttpHeaders,
+): string {
+  const lines = Object.entries(headers).flatMap(([name, value]) =>
+    [value ?? []].flat().map((item) => `${name}: ${item}\r\n`),
+  )
+  return `HTTP/1.1 ${status} ${text ?? STATUS_CODES[status] ?? ''}\r\n${lines.join('')}\r\n`
 }
 
 /** Writes the head of an upstream's answer. Headers that the application has set before stay, unless named again. */

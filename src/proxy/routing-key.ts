@@ -11,6 +11,8 @@ import { type Failure, failures } from './failure.ts'
 /** Gets the routing key out of requests, and stands in where there is none. */
 export class RoutingKey {
   readonly source: KeySource
+  /** Lower-case names of the headers that the key is read from. */
+  readonly headerNames: ReadonlySet<string>
   readonly #config: Config
   readonly #trust: Trust
   readonly #events: ProxyEventEmitter
@@ -19,6 +21,7 @@ export class RoutingKey {
   /** @throws OptionsError for a key source that is none */
   constructor(config: Config, trust: Trust, events: ProxyEventEmitter) {
     this.source = toKeySource(config.key)
+    this.headerNames = new Set(this.source.headerNames)
     this.#config = config
     this.#trust = trust
     this.#events = events

@@ -16,10 +16,13 @@ export async function openClient(connection: EtcdConnection, host: string): Prom
     defaultCallOptions: ({ isStream }) =>
       isStream ? {} : { deadline: Date.now() + connection.requestTimeoutMs },
     grpcOptions: {
+      // Else a new client is handed the old one's connection, stuck as it may be, from a pool of the process.
+      'grpc.use_local_subchannel_pool': 1,
       // A batch above the default of 4 MiB would be dropped without an error event.
       'grpc.max_receive_message_length': -1,
-      // A peer that went silent is noticed after 5 s at the latest.
-      'grpc.keepalive_time_ms': 3000,
+      // A peer that went silent is noticed after 8 s. Pings must be more than 5 s apart: etcd hangs up on
+      // clients that ping faster (its flag --grpc-keepalive-min-time).
+      'grpc.keepalive_time_ms': 6000,
       'grpc.keepalive_timeout_ms': 2000,
     },
     ...(connection.auth && { auth: { ...connection.auth } }),

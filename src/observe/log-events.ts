@@ -1,0 +1,19 @@
+import type { Logger } from '../logger.ts'
+import type { ProxyEventEmitter } from './events.ts'
+
+/** Logs what an operator wants to find when something went wrong. Nothing here names a client or a key. */
+export function logEvents(events: ProxyEventEmitter, logger: Logger): void {
+  events.on('topology', ({ revision, ...change }) =>
+    logger.info({ ...change, revision: revision.toString() }, 'a new topology is in use'),
+  )
+  events.on('ejection', (event) => logger.warn(event, 'upstream ejected'))
+  events.on('recovery', (event) => logger.info(event, 'upstream is back'))
+  events.on('sourceLost', (event) =>
+    logger.warn(event, 'the topology source is lost, the last topology stays'),
+  )
+  events.on('sourceRegained', () => logger.info({}, 'the topology source is back'))
+  events.on('refused', (event) => logger.warn(event, 'a topology entry is refused'))
+  events.on('staleTopology', (event) => logger.info(event, 'the topology was read again'))
+  events.on('retry', (event) => logger.debug(event, 'a request is tried again'))
+  events.on('giveUp', (event) => logger.info(event, 'a failed request is not tried again'))
+}

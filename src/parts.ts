@@ -1,0 +1,132 @@
+import { Registry } from 'prom-client'
+import { Balancer } from './balancer/balancer.ts'
+import type { Config } from './config.ts'
+import { HealthChecker } from './health/health-checker.ts'
+import { compileTrust } from './http/client-address.ts'
+import { ProxyEventEmitter } from './observe/events.ts'
+import { logEvents } from './observe/log-events.ts'
+import { Metrics } from './observe/metrics.ts'
+import { describeStatus, type ProxyStatus } from './observe/status.ts'
+import { Admission, type Gateway } from './proxy/gateway.ts'
+import { Readiness } from './proxy/readiness.ts'
+import { RoutingKey } from './proxy/routing-key.ts'
+import { RetryBudget } from './retry/retry-budget.ts'
+import { TopologyRefresher } from './retry/topology-refresher.ts'
+import { expectedHeaviestOverMean } from './ring/expected-balance.ts'
+import { xxh64Ready } from './ring/xxh64.ts'
+import { DeferredFeed } from './topology/deferred-feed.ts'
+import type { SourceStatus, Topology, TopologyObserver } from './topology/topology.ts'
+import { HttpProxyTransport } from './transport/http-proxy-transport.ts'
+
+/** Everything that one proxy consists of. Two proxies in one process share nothing. */
+export interface Parts {
+  readonly gateway: Gateway
+  readonly registry: Registry | undefined
+  status(): ProxyStatus
+  close(): Promise<void>
+}
+
+/** Puts a proxy together and starts it. */
+export function createParts(config: Config): Parts {
+  const { clock, logger, limits } = config
+  const events = new ProxyEventEmitter()
+  logEvents(events, logger)
+  const trust = compileTrust(config.trustedProxies)
+  const routingKey = new RoutingKey(config, trust, events)
+  const balancer = new Balancer(config, events)
+  const readiness = new Readiness(clock)
+  const transport = new HttpProxyTransport({
+    connectionsPerUpstream: limits.connectionsPerUpstream,
+    tls: config.upstreamTls,
+    clock,
+  })
+  const healthChecker =
+    config.healthCheck &&
+    new HealthChecker({ ...config.healthCheck, tls: config.upstreamTls }, clock, (id, healthy) =>
+      balancer.setHealthy(id, healthy),
+    )
+  let topologySince: number | undefined
+  const apply = (topology: Topology) => {
+    balancer.update(topology)
+    topologySince = clock.now()
+    const upstreams = [...balancer.registry.present]
+    transport.retain(upstreams.map(({ target }) => target))
+    if (healthChecker) healthChecker.update(upstreams.map(({ spec }) => spec))
+    readiness.arrived()
+  }
+  const context = { clock, logger }
+  const feed = new DeferredFeed(xxh64Ready(), config.topology, observe(apply, readiness, events), context)
+  const status = () =>
+    describeStatus(
+      balancer,
+      feed.status,
+      config.ring.virtualNodes,
+      topologySince === undefined ? null : clock.now() - topologySince,
+    )
+  const registry = config.metrics === false ? undefined : (config.metrics.registry ?? new Registry())
+  const metrics = registry && config.metrics && new Metrics(registry, config.metrics.prefix, events, status)
+  const admission = new Admission(limits.inFlight)
+  warnOfFewVirtualNodes(config)
+
+  return {
+    gateway: {
+      ...{ config, balancer, transport, routingKey, trust, events, readiness, admission },
+      budget: new RetryBudget(config.retry.budget, clock),
+      refresher: new TopologyRefresher(feed, balancer, events, clock),
+      statusRules: {
+        failureStatuses: new Set(config.circuitBreaker.statuses),
+        retryStatuses: new Set(config.retry.statuses),
+      },
+    },
+    registry,
+    status,
+    close: once(async () => {
+      readiness.close()
+      await admission.close(clock, config.timeouts.drainMs)
+      if (healthChecker) healthChecker.close()
+      await feed.close()
+      transport.close()
+      if (metrics) metrics.close()
+      events.removeAllListeners()
+    }),
+  }
+}
+
+/** Turns what a source reports into the proxy's own terms. */
+function observe(
+  apply: (topology: Topology) => void,
+  readiness: Readiness,
+  events: ProxyEventEmitter,
+): TopologyObserver {
+  let state: SourceStatus['state'] = 'connecting'
+  return {
+    onTopology: apply,
+    onStatus(status) {
+      if (status.state === 'lost') events.emit('sourceLost', { error: status.error })
+      if (status.state === 'live' && state === 'lost') events.emit('sourceRegained')
+      if (status.state === 'connecting' && status.error !== undefined) readiness.sourceFailed()
+      state = status.state
+    },
+    onRefused: (entry, { reason, message }) => events.emit('refused', { entry, reason, message }),
+  }
+}
+
+/** Below this many the shares differ so much that the load bound does the ring's work. */
+const fewVirtualNodes = 100
+
+function warnOfFewVirtualNodes({ ring, logger }: Config): void {
+  if (ring.virtualNodes >= fewVirtualNodes) return
+  const expected = expectedHeaviestOverMean(10, ring.virtualNodes).toFixed(2)
+  logger.warn(
+    { virtualNodes: ring.virtualNodes },
+    `with ${ring.virtualNodes} virtual nodes the heaviest of 10 upstreams is expected to own ${expected} times the mean`,
+  )
+}
+
+function once<T>(run: () => Promise<T>): () => Promise<T> {
+  let result: Promise<T> | undefined
+  return () => {
+    result ??= run()
+    return result
+  }
+}
