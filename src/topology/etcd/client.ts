@@ -1,13 +1,21 @@
 import { rootCertificates } from 'node:tls'
 import type { Etcd3, IOptions } from 'etcd3'
+import type { Clock } from '../../clock.ts'
 import type { EtcdConnection } from './connection.ts'
+import { greet } from './greet.ts'
 
 /**
- * A client of one host. One, because among several a host that accepts and never answers hangs watches;
+ * A client of one host that has been seen to answer. One host, because among several a dead one hangs watches;
  * without etcd3's fault handling, because its breaker keeps failing calls after etcd is well again. The
- * caller closes it and makes another to try again. etcd3 is loaded here, on first use: gRPC takes 0.3 s.
+ * caller closes it, and makes another to try again. etcd3 is loaded here, on first use: gRPC takes 0.3 s.
  */
-export async function openClient(connection: EtcdConnection, host: string): Promise<Etcd3> {
+export async function openClient(
+  connection: EtcdConnection,
+  host: string,
+  clock: Clock,
+  signal: AbortSignal,
+): Promise<Etcd3> {
+  await greet(connection, host, clock, signal)
   const [{ Etcd3 }, { noop }] = await Promise.all([import('etcd3'), import('cockatiel')])
   const options: IOptions = {
     hosts: host,

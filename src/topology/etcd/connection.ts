@@ -1,5 +1,6 @@
+import { createSecureContext } from 'node:tls'
 import { OptionsError } from '../../errors.ts'
-import { show } from '../fields.ts'
+import { messageOf, show } from '../fields.ts'
 
 /** How to reach etcd and as whom. */
 export interface EtcdConnectionOptions {
@@ -16,7 +17,7 @@ export interface EtcdConnectionOptions {
   }
   /** How long one call may take, in milliseconds. Default 2,000. */
   readonly requestTimeoutMs?: number
-  /** How long connecting may take (a first read, a watch), in milliseconds. Default 2,000. */
+  /** How long a connection, and the creation of a watch, may take, in milliseconds. Default 2,000. */
   readonly connectTimeoutMs?: number
 }
 
@@ -48,12 +49,7 @@ export function parseConnection(options: EtcdConnectionOptions): EtcdConnection 
   if (auth !== undefined && (!isText(auth.username) || !isText(auth.password))) {
     throw new OptionsError('auth: expected a user name and a password, got none or an empty one')
   }
-  if (tls !== undefined && !secure) {
-    throw new OptionsError(`hosts: expected https:// with the option tls, got ${show(hosts[0])}`)
-  }
-  if ((tls?.cert === undefined) !== (tls?.key === undefined)) {
-    throw new OptionsError(`tls: expected cert and key together, got only ${tls?.cert ? 'cert' : 'key'}`)
-  }
+  if (tls !== undefined) checkTls(tls, hosts[0])
   return {
     hosts,
     prefix: prefix.endsWith('/') ? prefix : `${prefix}/`,
@@ -76,6 +72,20 @@ export function milliseconds(
   // 2^31 - 1 is the longest that a timer takes; beyond it Node fires at once.
   if (Number.isFinite(value) && value >= atLeast && value < 2 ** 31) return value
   throw new OptionsError(`${option}: expected ${atLeast} to ${2 ** 31 - 1} milliseconds, got ${show(value)}`)
+}
+
+function checkTls(tls: NonNullable<EtcdConnectionOptions['tls']>, host: string): void {
+  if (!host.startsWith('https:')) {
+    throw new OptionsError(`hosts: expected https:// with the option tls, got ${show(host)}`)
+  }
+  if ((tls.cert === undefined) !== (tls.key === undefined)) {
+    throw new OptionsError(`tls: expected cert and key together, got only ${tls.cert ? 'cert' : 'key'}`)
+  }
+  try {
+    createSecureContext({ ...tls })
+  } catch (error) {
+    throw new OptionsError(`tls: expected PEM contents in ca, cert and key, got ${messageOf(error)}`)
+  }
 }
 
 function parseHosts(given: string | readonly string[]): [string, ...string[]] {

@@ -2,12 +2,12 @@ import { messageOf } from '../fields.ts'
 import type { EtcdConnection } from './connection.ts'
 
 /**
- * An etcd3 error in words that name the host and what to look at. A mistake in `auth` or `tls` must not read
- * like an outage: etcd3 reports a wrong CA, a missing client certificate and http spoken to https all as
- * "unavailable". Told apart by class name, since etcd3 is not loaded everywhere that this is.
+ * An error in words that name the host and what to look at: a mistake in `auth` must not read like an outage
+ * (one in `tls` was found by `greet`). Told apart by class name: etcd3 is not loaded for it.
  */
-export function explain(error: unknown, { secure, auth }: EtcdConnection, host: string): string {
-  const message = messageOf(error)
+export function explain(error: unknown, { auth }: EtcdConnection, host: string): string {
+  // grpc-js puts the time into some of its messages: the same trouble would read differently each time.
+  const message = messageOf(error).replace(/ \(\d{4}-\d\d-\d\dT[^)]*\)/g, '')
   const user = auth ? `user "${auth.username}"` : 'a client without a user name'
   const said = `(${message})`
   if (message.includes('user name is empty')) {
@@ -29,11 +29,7 @@ export function explain(error: unknown, { secure, auth }: EtcdConnection, host: 
         : `etcd at ${host} refuses the call ${said}`
     case 'GRPCDeadlineExceededError':
       return `etcd at ${host} did not answer in time`
-    case 'GRPCUnavailableError':
-      return secure
-        ? `etcd at ${host} cannot be reached, or TLS failed: check the option tls (ca, cert, key) ${said}`
-        : `etcd at ${host} cannot be reached, or it speaks TLS (then: https://) ${said}`
     default:
-      return `etcd at ${host}: ${message}`
+      return `etcd at ${host} ${message}`
   }
 }

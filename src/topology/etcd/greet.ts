@@ -8,22 +8,34 @@ import type { EtcdConnection } from './connection.ts'
 /**
  * Resolves when the host has answered in HTTP/2, on a connection that is then dropped; else rejects with what
  * is the matter. Asked before gRPC is: that neither gives up on a host that accepts connections and never
- * speaks (each client would leave a socket behind), nor tells a TLS mistake from a host that is down.
+ * speaks (each client would leave a socket behind), nor tells a TLS mistake from a host that is down. Aborting
+ * drops the connection at once.
  */
-export function greet(connection: EtcdConnection, host: string, clock: Clock): Promise<void> {
+export function greet(
+  connection: EtcdConnection,
+  host: string,
+  clock: Clock,
+  signal: AbortSignal,
+): Promise<void> {
   const { secure, connectTimeoutMs } = connection
   const socket = openSocket(connection, host)
   let reached = false
   return new Promise((resolve, reject) => {
     const settle = (problem?: string) => {
       timer.cancel()
+      signal.removeEventListener('abort', abort)
       session.destroy()
       socket.destroy()
       if (problem === undefined) resolve()
       else reject(new Error(problem))
     }
     const fail = (error?: Error) => settle(problemOf(reached, secure, error))
-    const timer = clock.setTimeout(() => settle(`did not answer within ${connectTimeoutMs} ms`), connectTimeoutMs)
+    const timer = clock.setTimeout(
+      () => settle(`did not answer within ${connectTimeoutMs} ms`),
+      connectTimeoutMs,
+    )
+    const abort = () => settle('was not waited for')
+    signal.addEventListener('abort', abort)
     const session = connectHttp2(host, { createConnection: () => socket })
     session
       .once('remoteSettings', () => settle())
@@ -46,7 +58,7 @@ function openSocket({ secure, tls }: EtcdConnection, origin: string): Socket {
 }
 
 function problemOf(reached: boolean, secure: boolean, error?: Error): string {
-  const why = error ? messageOf(error).trim() : 'it hung up'
+  const why = error === undefined ? 'it hung up' : 'reason' in error ? String(error.reason) : messageOf(error)
   if (!reached) return `cannot be reached (${why})`
   return secure
     ? `failed the TLS handshake: check ca, cert and key in the option tls (${why})`

@@ -31,7 +31,7 @@ export class WatchSession {
   #watcher: Watcher | undefined
   #batches = 0
   #watchingSince: number | undefined
-  #over = false
+  readonly #ending = new AbortController()
   #resolve: (end: SessionEnd) => void = () => {}
 
   constructor(options: WatchSessionOptions) {
@@ -68,7 +68,7 @@ export class WatchSession {
 
   end(reason: unknown): void {
     if (this.#over) return
-    this.#over = true
+    this.#ending.abort()
     for (const timer of this.#timers) timer.cancel()
     // Without cancelling it etcd3 would try for ever to open the watch again on the closed client.
     this.#watcher?.cancel().catch(() => {})
@@ -77,9 +77,13 @@ export class WatchSession {
     this.#resolve({ reason, upMs: this.#watchingSince === undefined ? 0 : clock.now() - this.#watchingSince })
   }
 
+  get #over(): boolean {
+    return this.#ending.signal.aborted
+  }
+
   async #start(): Promise<void> {
-    const { connection, onListing } = this.#options
-    const client = await openClient(connection, this.host)
+    const { connection, clock, onListing } = this.#options
+    const client = await openClient(connection, this.host, clock, this.#ending.signal)
     if (this.#over) return client.close()
     this.#client = client
     const listing = await this.read()
