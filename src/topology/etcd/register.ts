@@ -1,0 +1,59 @@
+import { type Clock, systemClock } from '../../clock.ts'
+import { OptionsError } from '../../errors.ts'
+import { type Logger, silentLogger } from '../../logger.ts'
+import { show } from '../fields.ts'
+import { type UpstreamInput, upstreamOption } from '../parse-upstream.ts'
+import type { SourceStatus } from '../topology.ts'
+import { hostFilter } from '../upstream-url.ts'
+import { type EtcdConnectionOptions, milliseconds, parseConnection } from './connection.ts'
+import { LeasedRegistration } from './leased-registration.ts'
+
+export interface RegisterUpstreamOptions extends EtcdConnectionOptions {
+  /** What gateways shall know of this upstream; as in `staticTopology`. */
+  readonly upstream: UpstreamInput
+  /** How long the registration outlives a process that died, in seconds. Default 10. */
+  readonly ttlSeconds?: number
+  /** How long `close` stays registered as draining, so that gateways stop sending, in milliseconds. Default 1,000. */
+  readonly drainMs?: number
+  readonly logger?: Logger
+  readonly clock?: Clock
+}
+
+/** A registration at work. */
+export interface Registration {
+  /** `live`: etcd has it. `lost`: it had it, and gets it again once etcd is reachable. */
+  readonly status: SourceStatus
+  /** Resolves when etcd has the registration for the first time; rejects with ClosedError if closed before. */
+  ready(): Promise<void>
+  /**
+   * Registers as draining: no keys any more, work goes on. Resolves when etcd has it. Rejects with
+   * TopologySourceError when it cannot be written now; it will be, by the next registration.
+   */
+  drain(): Promise<void>
+  /**
+   * Drains, waits `drainMs`, revokes the lease. Never rejects: without etcd the lease expires. Idempotent.
+   * Waiting keeps no process alive by itself: close it before the server that it stands for.
+   */
+  close(): Promise<void>
+}
+
+/**
+ * Keeps this process registered in etcd as an upstream, under a lease: it is gone `ttlSeconds` after the
+ * process. Registers again after every loss, but not over a successor of the same id. Throws OptionsError.
+ *
+ * With authentication the user needs to read and write the prefix.
+ */
+export function registerUpstream(options: RegisterUpstreamOptions): Registration {
+  const { ttlSeconds = 10, drainMs, logger = silentLogger, clock = systemClock } = options
+  if (!Number.isInteger(ttlSeconds) || ttlSeconds < 1) {
+    throw new OptionsError(`ttlSeconds: expected a whole number of at least 1, got ${show(ttlSeconds)}`)
+  }
+  return new LeasedRegistration({
+    connection: parseConnection(options),
+    upstream: upstreamOption('upstream', options.upstream, { mayHaveHost: hostFilter(undefined) }),
+    ttlSeconds,
+    drainMs: milliseconds('drainMs', drainMs, 1000, 0),
+    logger,
+    clock,
+  })
+}
