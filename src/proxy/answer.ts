@@ -7,7 +7,7 @@ import type { Ending } from './client.ts'
 import type { Gateway } from './gateway.ts'
 import type { PreparedRequest } from './prepare.ts'
 import { relayBody, writeHead } from './respond.ts'
-import { showsNewerTopology } from './topology-stamp.ts'
+import { newerTopology } from './topology-stamp.ts'
 
 const gatewayNames: ReadonlySet<string> = new Set(topologyHeaderNames)
 
@@ -22,8 +22,8 @@ export async function passOn(
   const { config, refresher } = gateway
   const { client, body, position, head } = prepared
   const upstream = lease.spec.id
-  if (showsNewerTopology(response.rawHeaders, lease.placement))
-    void refresher.followUp(lease, 'newer-revision')
+  const newer = newerTopology(response.rawHeaders, lease.placement)
+  if (newer && newer.digest !== lease.placement.ring.digest) void refresher.followUp(lease, 'newer-revision')
   const headers = answerHeaders(response.rawHeaders)
   if (config.exposeUpstreamId) headers['x-upstream-id'] = encodeURI(upstream)
   config.onResponse?.({

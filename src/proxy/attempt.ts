@@ -57,7 +57,7 @@ async function act(
   if (health !== undefined && health !== 'ignore') lease.failed(health, prepared.position)
   let giveUp = next.step === 'fail' ? next.giveUp : undefined
   if (next.step === 'retry') {
-    const plan = planRetry(gateway, next, { upstream, attempt, deadline: prepared.deadline, outcome })
+    const plan = planRetry(gateway, next, { lease, attempt, deadline: prepared.deadline, outcome })
     if (typeof plan === 'object') {
       sent.abort()
       gateway.events.emit('retry', { upstream, attempt, reason: next.reason })

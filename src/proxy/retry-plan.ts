@@ -1,8 +1,10 @@
+import type { Lease } from '../balancer/lease.ts'
 import type { GiveUpReason, StaleSign } from '../observe/events.ts'
 import { backoffDelay } from '../retry/backoff.ts'
 import type { AttemptOutcome } from '../transport/transport.ts'
 import { type Failure, failures } from './failure.ts'
 import type { Gateway } from './gateway.ts'
+import { newerTopology } from './topology-stamp.ts'
 import type { NextStep } from './verdict.ts'
 
 /** The request goes on to another attempt. */
@@ -12,6 +14,8 @@ export interface RetryPlan {
   readonly delayMs: number
   /** Why the topology may be stale; undefined when it is not to blame. */
   readonly sign: StaleSign | undefined
+  /** The revision that the upstream knows, where it is newer than ours. */
+  readonly revision: bigint | undefined
   /** What to answer when there is nowhere to go. */
   readonly failure: Failure
 }
@@ -23,9 +27,9 @@ export interface RetryPlan {
 export function planRetry(
   { config, budget }: Gateway,
   next: NextStep & { step: 'retry' },
-  request: { upstream: string; attempt: number; deadline: number; outcome: AttemptOutcome },
+  request: { lease: Lease; attempt: number; deadline: number; outcome: AttemptOutcome },
 ): RetryPlan | GiveUpReason {
-  const { upstream, attempt, deadline, outcome } = request
+  const { lease, attempt, deadline, outcome } = request
   if (attempt > config.retry.attempts) return 'attempts'
   const delayMs = next.sent
     ? Math.max(backoffDelay(attempt, config.retry.backoff, config.clock.random), retryAfterMs(outcome))
@@ -33,7 +37,9 @@ export function planRetry(
   if (config.clock.now() + delayMs >= deadline) return 'deadline'
   if (next.sent && !budget.tryAdmit()) return 'budget'
   const sign = !next.stale ? undefined : next.reason === 'misdirected' ? 'misdirected' : 'connect'
-  return { upstream, delayMs, sign, failure: failureOf(outcome) }
+  const newer =
+    outcome.kind === 'responded' ? newerTopology(outcome.response.rawHeaders, lease.placement) : undefined
+  return { upstream: lease.spec.id, delayMs, sign, revision: newer?.revision, failure: failureOf(outcome) }
 }
 
 /** What the client is told when an attempt was the last one. */

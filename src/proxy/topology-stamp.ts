@@ -6,18 +6,17 @@ export function topologyStamp({ topology, ring }: Placement): TopologyStamp {
   return { id: topology.id, epoch: topology.epoch, revision: topology.revision, digest: ring.digest }
 }
 
-/** Whether an upstream's answer shows that it knows a newer topology with another placement. */
-export function showsNewerTopology(rawHeaders: readonly string[], placement: Placement): boolean {
+/** What an upstream's answer says of the topology, where that is a newer one than ours. */
+export function newerTopology(
+  rawHeaders: readonly string[],
+  placement: Placement,
+): TopologyStamp | undefined {
   const at = rawHeaders.findIndex(
     (name, index) => index % 2 === 0 && name.toLowerCase() === topologyHeader.topology,
   )
   const theirs = at < 0 ? undefined : decodeTopologyStamp(rawHeaders[at + 1])
-  if (!theirs) return false
+  if (!theirs) return undefined
   const ours = topologyStamp(placement)
-  return (
-    theirs.id === ours.id &&
-    theirs.epoch === ours.epoch &&
-    theirs.revision > ours.revision &&
-    theirs.digest !== ours.digest
-  )
+  const isNewer = theirs.id === ours.id && theirs.epoch === ours.epoch && theirs.revision > ours.revision
+  return isNewer ? theirs : undefined
 }

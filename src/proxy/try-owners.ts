@@ -33,7 +33,7 @@ export async function tryOwners(
     if ('outcome' in result) return result
     last = result
     tried.push(lease.spec)
-    if (result.sign) await refresher.followUp(lease, result.sign)
+    if (result.sign) await refresher.followUp(lease, result.sign, result.revision)
     if (result.delayMs > 0) await pause(gateway, client, result.delayMs)
     if (client.gone) return client.left(lease.spec.id)
     const bound = config.retry.hostPolicy === 'same' && balancer.placement === lease.placement

@@ -123,7 +123,7 @@ async function attemptUpgrade(
     )
     if (health !== undefined && health !== 'ignore') lease.failed(health, position)
     if (next.step === 'retry') {
-      const plan = planRetry(gateway, next, { upstream, attempt, deadline, outcome: answered })
+      const plan = planRetry(gateway, next, { lease, attempt, deadline, outcome: answered })
       if (typeof plan === 'object') {
         sent.abort()
         events.emit('retry', { upstream, attempt, reason: next.reason })

@@ -23,6 +23,7 @@ export class TopologyRefresher {
   readonly #clock: Clock
   readonly #disbelievedUntil = new Map<string, number>()
   #running: Promise<void> | undefined
+  #next: Promise<void> | undefined
   #earliest = Number.NEGATIVE_INFINITY
 
   constructor(feed: TopologyFeed, balancer: Balancer, events: ProxyEventEmitter, clock: Clock) {
@@ -34,23 +35,28 @@ export class TopologyRefresher {
 
   /**
    * Follows up a sign that the placement of `lease` is stale. Resolves, never later than 250 ms, with whether a newer
-   * one is in use by then.
+   * one is in use by then. `revision`: one that the upstream has seen and we have not; it is on its way to us.
    */
-  async followUp(lease: Lease, sign: StaleSign): Promise<boolean> {
+  async followUp(lease: Lease, sign: StaleSign, revision?: bigint): Promise<boolean> {
     const upstream = lease.spec.id
-    if (this.#isNewerThan(lease.placement)) return true
+    if (this.#isNewerThan(lease.placement, revision)) return true
     if (!this.#believes(upstream) || this.#feed.status.state !== 'live') return false
-    const read = this.#running ?? this.#start()
-    if (!read) return false
-    const followed = read.then(
-      () => {
-        const confirmed = this.#isNewerThan(lease.placement)
-        if (!confirmed) this.#disbelieve(upstream)
-        this.#events.emit('staleTopology', { upstream, sign, confirmed })
-      },
-      () => {}, // the source is away: that says nothing about the upstream
-    )
-    await this.#waitAtMost(longestWaitMs, followed)
+    const joined = this.#running
+    const read = joined ?? this.#start()
+    if (read) {
+      const followed = read.then(
+        () => {
+          const confirmed = this.#isNewerThan(lease.placement)
+          // A read that had begun before the sign came may have missed what the upstream knows.
+          if (!confirmed && !joined) this.#disbelieve(upstream)
+          this.#events.emit('staleTopology', { upstream, sign, confirmed })
+        },
+        () => {}, // the source is away: that says nothing about the upstream
+      )
+      await this.#waitAtMost(longestWaitMs, followed)
+    } else if (revision !== undefined) {
+      await this.#waitForWatch(lease.placement, revision)
+    }
     return this.#isNewerThan(lease.placement)
   }
 
@@ -65,9 +71,32 @@ export class TopologyRefresher {
     return this.#running
   }
 
-  #isNewerThan(placement: Placement): boolean {
+  /** Whether what is in use is newer than `placement`, and not older than `revision`. */
+  #isNewerThan(placement: Placement, revision = 0n): boolean {
     const current = this.#balancer.placement
-    return current !== undefined && placement.isOlderThan(current)
+    if (!current || !placement.isOlderThan(current)) return false
+    return current.topology.revision >= revision || current.topology.epoch !== placement.topology.epoch
+  }
+
+  /** Too soon after the last read for another one: the watch will bring the revision. */
+  async #waitForWatch(placement: Placement, revision: bigint): Promise<void> {
+    const deadline = this.#clock.now() + longestWaitMs
+    while (!this.#isNewerThan(placement, revision)) {
+      const left = deadline - this.#clock.now()
+      if (left <= 0) return
+      await this.#waitAtMost(left, this.#nextTopology())
+    }
+  }
+
+  /** One promise for all that wait, renewed with each topology. */
+  #nextTopology(): Promise<void> {
+    this.#next ??= new Promise((resolve) => {
+      this.#events.once('topology', () => {
+        this.#next = undefined
+        resolve()
+      })
+    })
+    return this.#next
   }
 
   #believes(upstream: string): boolean {
