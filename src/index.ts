@@ -18,6 +18,14 @@ export type { ProxyStatus, UpstreamStatus } from './observe/status.ts'
 export type * from './options.ts'
 export { HashRing } from './ring/hash-ring.ts'
 export type { HashRingOptions } from './ring/ring-options.ts'
-export { fileTopology } from './topology/file.ts'
+export { type EtcdTopologyOptions, etcdTopology } from './topology/etcd/etcd-topology.ts'
+export {
+  type RegisterUpstreamOptions,
+  type Registration,
+  registerUpstream,
+} from './topology/etcd/register.ts'
+export { type FileTopologyOptions, fileTopology } from './topology/file.ts'
+export type { UpstreamFields, UpstreamInput } from './topology/parse-upstream.ts'
 export { staticTopology } from './topology/static.ts'
 export type * from './topology/topology.ts'
+export type { AllowedHosts } from './topology/upstream-url.ts'
