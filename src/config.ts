@@ -1,43 +1,45 @@
-import { closest } from 'fastest-levenshtein'
 import { z } from 'zod'
 import { systemClock } from './clock.ts'
 import { OptionsError } from './errors.ts'
 import type { KeyFunction } from './key/function-source.ts'
-import type { KeySource } from './key/key-source.ts'
+import { isKeyInput, type KeyInput } from './key/key.ts'
 import { type Logger, silentLogger } from './logger.ts'
+import { describeIssue } from './option-issues.ts'
 import type { ConsistentHashProxyOptions } from './options.ts'
 import type { TopologySource } from './topology/topology.ts'
+import { findTlsMistake } from './upstream-tls.ts'
 
 const milliseconds = z.number().int().min(0).max(2_147_483_647) // the longest that Node's timers can wait
+const someMilliseconds = milliseconds.min(1)
 const positive = z.number().int().min(1)
 const limit = z.union([z.number().int().min(0), z.literal(Number.POSITIVE_INFINITY)])
 const percent = z.number().min(0).max(100)
 const share = z.number().min(0).max(1)
 const statuses = z.array(z.number().int().min(100).max(599)).readonly()
-const pem = z.union([z.string(), z.instanceof(Buffer)])
+const pem = z.union([z.string(), z.instanceof(Buffer, { error: 'a Buffer' })])
 
 /** Zod cannot see a function's signature, so TypeScript has to be believed. */
-const callable = <F>() => z.custom<F>((value) => typeof value === 'function', 'expected a function')
+const callable = <F>(expected = 'a function') => z.custom<F>((value) => typeof value === 'function', expected)
 const withMethods = <T>(expected: string, ...methods: string[]) =>
   z.custom<T>(
     (value) =>
       typeof value === 'object' &&
       value !== null &&
       methods.every((name) => typeof Reflect.get(value, name) === 'function'),
-    `expected ${expected}`,
+    expected,
   )
 
 /** A group of options that may be left out: then every field has its default. */
-const group = <Shape extends z.ZodRawShape>(shape: Shape) => z.strictObject(shape).prefault({} as never)
+const group = <Shape extends z.ZodRawShape>(shape: Shape) => optional(z.strictObject(shape))
+const optional = <Group extends z.ZodObject>(schema: Group) => schema.prefault({} as never).readonly()
 
 /** The schema of all options, exported so that a test can hold the README's table against it. */
 export const optionsSchema = z.strictObject({
-  key: z.union([
-    z.string(),
-    callable<KeyFunction>(),
-    withMethods<KeySource>('a key source, its string form or a function', 'extract'),
-  ]),
-  topology: withMethods<TopologySource>('staticTopology(…), fileTopology(…) or etcdTopology(…)', 'open'),
+  key: z.custom<KeyInput>(
+    isKeyInput,
+    "a key source, its string form such as 'header:x-user-id', or a function",
+  ),
+  topology: withMethods<TopologySource>('a topology source such as staticTopology([…])', 'open'),
   ring: group({
     virtualNodes: z.number().int().min(1).max(10_000).default(160),
     hash: z.enum(['xxh64']).default('xxh64'),
@@ -56,21 +58,21 @@ export const optionsSchema = z.strictObject({
     consecutiveFailures: positive.default(5),
     failureRatePercent: percent.default(50),
     minimumRequests: positive.default(20),
-    windowMs: positive.default(10_000),
-    openMs: positive.default(5_000),
-    maxOpenMs: positive.default(300_000),
+    windowMs: someMilliseconds.default(10_000),
+    openMs: someMilliseconds.default(5_000),
+    maxOpenMs: someMilliseconds.default(300_000),
     jitter: share.default(0.1),
     halfOpenProbes: positive.default(1),
     distinctKeys: positive.default(3),
-    statuses: statuses.default([502, 503, 504]),
+    statuses: statuses.prefault([502, 503, 504]),
     maxEjectionPercent: percent.default(50),
     abandonedAfterMs: milliseconds.default(10_000),
   }),
   retry: group({
     attempts: z.number().int().min(0).max(10).default(2),
     hostPolicy: z.enum(['next', 'same']).default('next'),
-    statuses: statuses.default([]),
-    perTryTimeoutMs: milliseconds.optional(),
+    statuses: statuses.prefault([]),
+    perTryTimeoutMs: someMilliseconds.optional(),
     backoff: group({ baseMs: milliseconds.default(50), maxMs: milliseconds.default(1_000) }),
     budget: group({ percent: percent.default(20), minPerSecond: z.number().min(0).default(3) }),
   }),
@@ -78,10 +80,10 @@ export const optionsSchema = z.strictObject({
     .union([
       z.literal(false),
       group({
-        path: z.string().startsWith('/').default('/healthz'),
-        intervalMs: positive.default(5_000),
+        path: z.string().startsWith('/', 'a path that starts with /').default('/healthz'),
+        intervalMs: someMilliseconds.default(5_000),
         jitter: share.default(0.2),
-        timeoutMs: positive.default(2_000),
+        timeoutMs: someMilliseconds.default(2_000),
         healthyThreshold: positive.default(2),
         unhealthyThreshold: positive.default(3),
         expectedStatuses: statuses.optional(),
@@ -90,11 +92,11 @@ export const optionsSchema = z.strictObject({
     .default(false),
   slowStart: z.union([z.literal(false), group({ durationMs: milliseconds.default(30_000) })]),
   timeouts: group({
-    connectMs: milliseconds.default(2_000),
-    firstByteMs: milliseconds.default(30_000),
-    idleMs: milliseconds.default(60_000),
-    totalMs: milliseconds.default(60_000),
-    webSocketHandshakeMs: milliseconds.default(10_000),
+    connectMs: someMilliseconds.default(2_000),
+    firstByteMs: someMilliseconds.default(30_000),
+    idleMs: someMilliseconds.default(60_000),
+    totalMs: someMilliseconds.default(60_000),
+    webSocketHandshakeMs: someMilliseconds.default(10_000),
     drainMs: milliseconds.default(10_000),
   }),
   limits: group({
@@ -107,12 +109,19 @@ export const optionsSchema = z.strictObject({
     ringPoints: positive.max(8_000_000).default(4_000_000),
   }),
   transport: z.enum(['http-proxy']).default('http-proxy'),
-  upstreamTls: group({
-    ca: z.union([pem, z.array(pem)]).optional(),
-    cert: pem.optional(),
-    key: pem.optional(),
-    servername: z.string().optional(),
-  }),
+  upstreamTls: optional(
+    z
+      .strictObject({
+        ca: z.union([pem, z.array(pem)]).optional(),
+        cert: pem.optional(),
+        key: pem.optional(),
+        servername: z.string().optional(),
+      })
+      .superRefine((tls, context) => {
+        const mistake = findTlsMistake(tls)
+        if (mistake) context.addIssue({ code: 'custom', path: [mistake.option], message: mistake.expected })
+      }),
+  ),
   hostHeader: z.enum(['preserve', 'upstream']).default('preserve'),
   rewritePath: callable<NonNullable<ConsistentHashProxyOptions['rewritePath']>>().optional(),
   onRequest: callable<NonNullable<ConsistentHashProxyOptions['onRequest']>>().optional(),
@@ -123,10 +132,12 @@ export const optionsSchema = z.strictObject({
       registry: withMethods<import('prom-client').Registry>(
         'a prom-client Registry',
         'registerMetric',
+        'getSingleMetric',
+        'removeSingleMetric',
       ).optional(),
       prefix: z
         .string()
-        .regex(/^[a-zA-Z_:][a-zA-Z0-9_:]*$/, 'expected letters, digits, _ or :')
+        .regex(/^[a-zA-Z_:][a-zA-Z0-9_:]*$/, 'letters, digits, _ and :, no digit first')
         .default('consistent_hash_proxy_'),
     }),
   ]),
@@ -138,15 +149,15 @@ export const optionsSchema = z.strictObject({
     'error',
   ).default(silentLogger),
   onMissingKey: z.union([z.enum(['random', 'reject']), callable<KeyFunction>()]).default('random'),
-  trustedProxies: z.array(z.string()).readonly().default([]),
+  trustedProxies: z.array(z.string()).readonly().prefault([]),
   forwardedHeaders: z
     .array(z.enum(['x-forwarded', 'forwarded', 'via']))
     .readonly()
-    .default(['x-forwarded', 'via']),
+    .prefault(['x-forwarded', 'via']),
   exposeUpstreamId: z.boolean().default(false),
   mountPath: z
     .string()
-    .regex(/^(\/.*[^/])?$/, 'expected a path that starts with / and does not end with one')
+    .regex(/^(\/[^?#]*[^/?#])?$/, 'a path that starts with / and does not end with one')
     .default(''),
   longLived: callable<NonNullable<ConsistentHashProxyOptions['longLived']>>().optional(),
   clock: withMethods<import('./clock.ts').Clock>('a clock', 'now', 'setTimeout', 'random').default(
@@ -154,7 +165,7 @@ export const optionsSchema = z.strictObject({
   ),
 })
 
-/** The options with every default filled in. */
+/** The options with every default filled in; frozen, but for what is the caller's own (`registry`, `logger`, `clock`). */
 export type Config = z.output<typeof optionsSchema>
 
 /**
@@ -162,70 +173,9 @@ export type Config = z.output<typeof optionsSchema>
  * @throws OptionsError naming the option, what was expected and what was given
  */
 export function parseOptions(options: ConsistentHashProxyOptions): Config {
-  const parsed = optionsSchema.safeParse(options, { reportInput: true })
+  const parsed = optionsSchema.safeParse(options)
   if (parsed.success) return Object.freeze(parsed.data)
-  throw new OptionsError(parsed.error.issues.map((issue) => describe(issue, options)).join('; '))
-}
-
-function describe(issue: z.core.$ZodIssue, options: unknown): string {
-  const at = issue.path.join('.') || 'options'
-  if (issue.code === 'unrecognized_keys') {
-    const known = knownOptions(issue.path)
-    return issue.keys
-      .map((name) => {
-        const nearest = known.length > 0 ? `; did you mean \`${closest(name, known)}\`?` : ''
-        return `Unknown option \`${[...issue.path, name].join('.')}\`${nearest}`
-      })
-      .join('; ')
-  }
-  if (issue.code === 'invalid_union') {
-    // The branch that got furthest is the one that was meant: `boundedLoad: { factor: 0 }` is no `false`.
-    const meant = issue.errors.find((branch) => branch.some((inner) => inner.path.length > 0))
-    if (meant?.[0]) {
-      return describe({ ...meant[0], path: [...issue.path, ...meant[0].path] } as z.core.$ZodIssue, options)
-    }
-    const expected = issue.errors.map((branch) => expectation(branch[0]?.message ?? '')).join(' or ')
-    return `Expected \`${at}\` to be ${expected}, got ${show(valueAt(options, issue.path))}`
-  }
-  return `Expected \`${at}\` to be ${expectation(issue.message)}, got ${show(valueAt(options, issue.path))}`
-}
-
-/** Zod's "Invalid input: expected number, received string" less what is said otherwise. */
-function expectation(message: string): string {
-  return message
-    .replace(/^Invalid (input|option): /, '')
-    .replace(/^(Too (small|big)): /, '')
-    .replace(/, received .*$/, '')
-    .replace(/expected (number|string|bigint|array) to (be|have) /, '')
-    .replace(/^expected /, '')
-}
-
-function knownOptions(path: readonly PropertyKey[]): string[] {
-  let schema: unknown = optionsSchema
-  for (const name of ['', ...path]) {
-    if (schema instanceof z.ZodObject && name !== '') schema = schema.shape[String(name)]
-    schema = unwrap(schema)
-  }
-  return schema instanceof z.ZodObject ? Object.keys(schema.shape) : []
-}
-
-function unwrap(schema: unknown): unknown {
-  if (schema instanceof z.ZodDefault || schema instanceof z.ZodPrefault) return unwrap(schema.unwrap())
-  if (schema instanceof z.ZodUnion)
-    return schema.options.map(unwrap).find((option) => option instanceof z.ZodObject)
-  return schema
-}
-
-function valueAt(options: unknown, path: readonly PropertyKey[]): unknown {
-  return path.reduce<unknown>(
-    (value, name) => (typeof value === 'object' && value !== null ? Reflect.get(value, name) : undefined),
-    options,
+  throw new OptionsError(
+    parsed.error.issues.map((issue) => describeIssue(issue, optionsSchema, options)).join('; '),
   )
-}
-
-function show(value: unknown): string {
-  if (typeof value === 'string') return `'${value.length > 80 ? `${value.slice(0, 80)}…` : value}'`
-  if (typeof value === 'function') return 'a function'
-  if (typeof value === 'object' && value !== null) return Array.isArray(value) ? 'an array' : 'an object'
-  return String(value)
 }

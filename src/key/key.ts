@@ -17,9 +17,9 @@ export type KeyInput = KeySource | string | KeyFunction
 export function toKeySource(input: KeyInput): KeySource {
   if (typeof input === 'string') return parseKey(input)
   if (typeof input === 'function') return from(input)
-  if (isKeySource(input)) return input
+  if (isKeyInput(input)) return input
   throw new OptionsError(
-    `Expected a key source, its string form such as 'header:x-user-id', or a function, got ${inspect(input)}`,
+    `Expected \`key\` to be a key source, its string form such as 'header:x-user-id', or a function, got ${inspect(input)}`,
   )
 }
 
@@ -41,7 +41,9 @@ export const key = Object.freeze({
   parse: parseKey,
 })
 
-function isKeySource(value: unknown): value is KeySource {
+/** Whether a value has one of the three shapes; a string may still be no string form. */
+export function isKeyInput(value: unknown): value is KeyInput {
+  if (typeof value === 'string' || typeof value === 'function') return true
   if (typeof value !== 'object' || value === null) return false
   const { description, bodyLimit, worksForUpgrade, extract } = value as Partial<KeySource>
   return (

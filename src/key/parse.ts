@@ -106,5 +106,5 @@ function splitOutsideBrackets(text: string, separator: ',' | '+'): string[] {
 }
 
 function malformed(expected: string, text: string): OptionsError {
-  return new OptionsError(`Expected a key source with ${expected}, got ${inspect(text)}`)
+  return new OptionsError(`Expected \`key\` to be a source with ${expected}, got ${inspect(text)}`)
 }

@@ -109,6 +109,6 @@ test('a source may be given as a source, a string or a function', () => {
 test.each([[undefined], [null], [7], [{}], [{ extract: () => 'a' }], [[]]])('%j is not a source', (input) => {
   const convert = () => Reflect.apply(toKeySource, undefined, [input])
   expect(convert).toThrow(OptionsError)
-  expect(convert).toThrow(/Expected a key source, .*, got /)
+  expect(convert).toThrow(/Expected `key` to be a key source, .*, got /)
   expect(() => Reflect.apply(key.from, undefined, [input])).toThrow(OptionsError)
 })
