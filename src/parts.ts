@@ -29,7 +29,7 @@ export interface Parts {
 /** Puts a proxy together and starts it. */
 export function createParts(config: Config): Parts {
   const { clock, logger, limits } = config
-  const events = new ProxyEventEmitter()
+  const events = new ProxyEventEmitter(logger)
   logEvents(events, logger)
   const trust = compileTrust(config.trustedProxies)
   const routingKey = new RoutingKey(config, trust, events)
@@ -54,8 +54,6 @@ export function createParts(config: Config): Parts {
     if (healthChecker) healthChecker.update(upstreams.map(({ spec }) => spec))
     readiness.arrived()
   }
-  const context = { clock, logger }
-  const feed = new DeferredFeed(xxh64Ready(), config.topology, observe(apply, readiness, events), context)
   const status = () =>
     describeStatus(
       balancer,
@@ -66,6 +64,9 @@ export function createParts(config: Config): Parts {
   const registry = config.metrics === false ? undefined : (config.metrics.registry ?? new Registry())
   const metrics = registry && config.metrics && new Metrics(registry, config.metrics.prefix, events, status)
   const admission = new Admission(limits.inFlight)
+  // Behind all that may throw: a proxy that could not be made must not leave a watch behind.
+  const context = { clock, logger }
+  const feed = new DeferredFeed(xxh64Ready(), config.topology, observe(apply, readiness, events), context)
   warnOfFewVirtualNodes(config)
 
   return {

@@ -1,6 +1,7 @@
 import { EventEmitter } from 'node:events'
 import type { EjectionCause } from '../breaker/circuit-breaker.ts'
 import type { RefusalReason } from '../errors.ts'
+import type { Logger } from '../logger.ts'
 
 /** Why a request was tried again. */
 export type RetryReason = 'connect' | 'misdirected' | 'reset' | 'timeout' | 'status' | 'stale-socket'
@@ -60,5 +61,32 @@ export interface ProxyEvents {
 /** How a request ended for the client. */
 export type RequestOutcome = 'answered' | 'failed' | 'broken' | 'client-gone'
 
-/** The events of one proxy. Listeners that throw do so in the tick of what they listen to: do not. */
-export class ProxyEventEmitter extends EventEmitter<ProxyEvents> {}
+/**
+ * The events of one proxy. They are told in the midst of choosing and forwarding, so what a listener throws, or
+ * rejects with, is logged and goes no further: neither to what it listens to nor to the other listeners.
+ */
+export class ProxyEventEmitter extends EventEmitter<ProxyEvents> {
+  readonly #logger: Logger
+
+  constructor(logger: Logger) {
+    super()
+    this.#logger = logger
+  }
+
+  override emit<Name extends keyof ProxyEvents>(event: Name, ...details: ProxyEvents[Name]): boolean {
+    const listeners = this.rawListeners(event)
+    for (const listener of listeners) {
+      try {
+        const result: unknown = Reflect.apply(listener, this, details)
+        if (result instanceof Promise) result.catch((error) => this.#logFault(event, error))
+      } catch (error) {
+        this.#logFault(event, error)
+      }
+    }
+    return listeners.length > 0
+  }
+
+  #logFault(event: string, error: unknown): void {
+    this.#logger.error({ err: error, event }, 'a listener of the proxy failed')
+  }
+}

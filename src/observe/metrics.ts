@@ -23,6 +23,7 @@ export class Metrics {
     const add = <M>(name: string, make: (name: string) => M): M => {
       const full = prefix + name
       if (registry.getSingleMetric(full)) {
+        this.close()
         throw new OptionsError(
           `Expected \`metrics.registry\` to have no metric \`${full}\` yet, got one: give each proxy a prefix of its own`,
         )
