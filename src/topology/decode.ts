@@ -72,7 +72,7 @@ function parseRecord(text: string): Record<string, unknown> {
   try {
     parsed = JSON.parse(text)
   } catch {
-    throw refusedField('json', 'value', 'JSON', `${text.slice(0, 16)}…`)
+    throw refusedField('json', 'value', 'JSON', `${text.slice(0, 12)}…`)
   }
   if (isRecord(parsed)) return parsed
   throw refusedField('json', 'value', 'a JSON object', parsed)

@@ -61,4 +61,9 @@ export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
+/** What a caught value says. */
 export const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))
+
+/** A URL for a message: messages are logged, a password must not be. */
+export const withoutCredentials = (value: unknown) =>
+  typeof value === 'string' ? value.replace(/\/\/.*@/s, '//…@') : value

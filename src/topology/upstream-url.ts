@@ -1,5 +1,5 @@
 import { OptionsError, RefusedEntryError } from '../errors.ts'
-import { refusedField, show } from './fields.ts'
+import { refusedField, show, withoutCredentials } from './fields.ts'
 
 /**
  * Which hosts upstreams may have: a list of exact hosts (`10.0.0.7`, any port), hosts with a port
@@ -67,7 +67,3 @@ export function parseUpstreamUrl(value: unknown, mayHave: HostFilter): URL {
 export function urlText(url: URL): string {
   return url.pathname === '/' ? url.origin : url.href
 }
-
-/** Messages are logged: a password must not be. */
-const withoutCredentials = (value: unknown) =>
-  typeof value === 'string' ? value.replace(/\/\/.*@/s, '//…@') : value

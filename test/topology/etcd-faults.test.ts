@@ -79,51 +79,51 @@ describe('loss of etcd', () => {
   it('is away at the start, and found when it comes', async () => {
     await register('u1')
     await etcd.kill()
-    const it = open()
-    await it.until(() => it.statuses.length > 0)
-    expect(it.feed.status).toMatchObject({
+    const gateway = open()
+    await gateway.until(() => gateway.statuses.length > 0)
+    expect(gateway.feed.status).toMatchObject({
       state: 'connecting',
       error: expect.stringContaining(etcd.endpoint),
     })
     await etcd.restart()
-    await it.untilIds('u1')
-    await it.untilLive()
+    await gateway.untilIds('u1')
+    await gateway.untilLive()
   })
 
   it('restarts, with a compaction and changes that no watch saw', async () => {
     await register('u1')
     await register('u2')
-    const it = open()
-    await it.untilIds('u1', 'u2')
-    await it.untilLive()
+    const gateway = open()
+    await gateway.untilIds('u1', 'u2')
+    await gateway.untilLive()
     await etcd.kill()
-    await it.until(() => it.feed.status.state === 'lost')
-    expect(it.ids).toEqual(['u1', 'u2'])
+    await gateway.until(() => gateway.feed.status.state === 'lost')
+    expect(gateway.ids).toEqual(['u1', 'u2'])
     await etcd.start()
     await etcd.delete(`${prefix}upstreams/u2`)
     await register('u3')
     await etcd.compact()
-    await it.untilIds('u1', 'u3')
-    await it.untilLive()
+    await gateway.untilIds('u1', 'u3')
+    await gateway.untilLive()
     await register('u4')
-    await it.untilIds('u1', 'u3', 'u4')
-    expect(it.latest.epoch).toBe(0)
+    await gateway.untilIds('u1', 'u3', 'u4')
+    expect(gateway.latest.epoch).toBe(0)
   })
 
   it('begins a new epoch when its revisions went back', async () => {
     for (let index = 0; index < 5; index += 1) await register('u1', `http://10.0.0.${index}`)
-    const it = open()
-    await it.untilIds('u1')
-    await it.untilLive()
-    const before = it.latest
+    const gateway = open()
+    await gateway.untilIds('u1')
+    await gateway.untilLive()
+    const before = gateway.latest
     await etcd.restart({ wipe: true })
     await register('u2')
-    await it.untilIds('u2')
-    expect(it.latest.epoch).toBe(before.epoch + 1)
-    expect(it.latest.revision).toBeLessThan(before.revision)
-    expect(it.latest.id).toBe(before.id)
+    await gateway.untilIds('u2')
+    expect(gateway.latest.epoch).toBe(before.epoch + 1)
+    expect(gateway.latest.revision).toBeLessThan(before.revision)
+    expect(gateway.latest.id).toBe(before.id)
     await register('u3')
-    await it.untilIds('u2', 'u3')
+    await gateway.untilIds('u2', 'u3')
   })
 })
 
@@ -132,13 +132,13 @@ describe('hosts', () => {
     const sockets = new Set<Socket>()
     const silent = createServer((socket) => sockets.add(socket.on('error', () => {})))
     await register('u1')
-    const it = open({
+    const gateway = open({
       hosts: ['http://127.0.0.1:1', await listen(silent), etcd.endpoint],
       connectTimeoutMs: 500,
     })
-    await it.untilIds('u1')
-    await it.untilLive()
-    expect(it.statuses.map((status) => ('error' in status ? status.error : status.state))).toEqual([
+    await gateway.untilIds('u1')
+    await gateway.untilLive()
+    expect(gateway.statuses.map((status) => ('error' in status ? status.error : status.state))).toEqual([
       expect.stringMatching(
         /^etcd at http:\/\/127\.0\.0\.1:1 cannot be reached \(connect ECONNREFUSED 127\.0\.0\.1:1\)$/,
       ),
@@ -147,9 +147,12 @@ describe('hosts', () => {
     ])
     await etcd.restart()
     await register('u2')
-    await it.untilIds('u1', 'u2')
-    await it.untilLive()
-    expect(it.statuses.at(-2)).toMatchObject({ state: 'lost', error: expect.not.stringContaining(':1 ') })
+    await gateway.untilIds('u1', 'u2')
+    await gateway.untilLive()
+    expect(gateway.statuses.at(-2)).toMatchObject({
+      state: 'lost',
+      error: expect.not.stringContaining(':1 '),
+    })
     silent.close()
     for (const socket of sockets) socket.destroy()
   })
@@ -161,16 +164,16 @@ describe('close', () => {
 
   it('ends the watch and keeps no process alive', async () => {
     const before = handles()
-    const it = open()
-    await it.untilLive()
+    const gateway = open()
+    await gateway.untilLive()
     expect(await watchers()).toBe(1)
-    await it.feed.close()
-    await it.feed.close()
-    expect(it.statuses.map(({ state }) => state)).toEqual(['live', 'closed'])
+    await gateway.feed.close()
+    await gateway.feed.close()
+    expect(gateway.statuses.map(({ state }) => state)).toEqual(['live', 'closed'])
     await expect.poll(watchers).toBe(0)
     await expect.poll(handles).toBeLessThanOrEqual(before)
     await register('u1')
-    expect(it.topologies).toHaveLength(1)
+    expect(gateway.topologies).toHaveLength(1)
   })
 
   it.each(['dead', 'silent'])('ends an attempt to reach a %s host', async (kind) => {
@@ -185,10 +188,10 @@ describe('close', () => {
     )
     const silentHost = await listen(silent)
     const before = handles()
-    const it = open({ hosts: kind === 'dead' ? 'http://127.0.0.1:1' : silentHost })
+    const gateway = open({ hosts: kind === 'dead' ? 'http://127.0.0.1:1' : silentHost })
     await new Promise((resolve) => setTimeout(resolve, 500))
     expect(sockets.size).toBe(kind === 'dead' ? 0 : 1)
-    await it.feed.close()
+    await gateway.feed.close()
     await expect.poll(() => sockets.size, { timeout: 3000 }).toBe(0)
     await expect.poll(handles, { timeout: 3000 }).toBeLessThanOrEqual(before)
     silent.close()

@@ -43,72 +43,72 @@ describe('what it reads', () => {
     await override('b', { weight: 0.5, state: 'draining' })
     await override('nobody', { weight: 3 })
     const revision = await etcd.revision()
-    const it = open()
-    await it.untilLive()
-    expect(it.latest).toMatchObject({ epoch: 0, revision, degraded: false })
-    expect(it.latest.upstreams).toEqual([
+    const gateway = open()
+    await gateway.untilLive()
+    expect(gateway.latest).toMatchObject({ epoch: 0, revision, degraded: false })
+    expect(gateway.latest.upstreams).toEqual([
       { id: 'a', url: 'http://10.0.0.1/base', weight: 2, state: 'warming', zone: 'z', metadata: { rack: 7 } },
       { id: 'b', url: 'http://10.0.0.2', weight: 0.5, state: 'draining' },
       { id: 'c', url: 'http://10.0.0.3:8080', weight: 1, state: 'active', metadata: { rack: 8 } },
     ])
-    expect(it.topologies).toHaveLength(1)
+    expect(gateway.topologies).toHaveLength(1)
   })
 
   it('gives an empty topology for an empty prefix, and one id to all who watch the same', async () => {
-    const it = open()
+    const gateway = open()
     const other = new Followed(etcdTopology({ hosts: etcd.endpoint, prefix: prefix.slice(0, -1) }))
     const stranger = new Followed(etcdTopology({ hosts: etcd.endpoint, prefix: `${prefix}other/` }))
-    await Promise.all([it.untilLive(), other.untilLive(), stranger.untilLive()])
-    expect(it.latest.upstreams).toEqual([])
-    expect(other.latest.id).toBe(it.latest.id)
-    expect(stranger.latest.id).not.toBe(it.latest.id)
+    await Promise.all([gateway.untilLive(), other.untilLive(), stranger.untilLive()])
+    expect(gateway.latest.upstreams).toEqual([])
+    expect(other.latest.id).toBe(gateway.latest.id)
+    expect(stranger.latest.id).not.toBe(gateway.latest.id)
     await Promise.all([other.feed.close(), stranger.feed.close()])
   })
 
   it('follows puts, overrides and deletions', async () => {
-    const it = open()
-    await it.untilLive()
+    const gateway = open()
+    await gateway.untilLive()
     const latencies: number[] = []
     for (let index = 0; index < 20; index += 1) {
       const begin = performance.now()
       await register(`u${String(index).padStart(2, '0')}`, 'http://10.0.0.1')
-      await it.until(() => it.ids.length === index + 1)
+      await gateway.until(() => gateway.ids.length === index + 1)
       latencies.push(performance.now() - begin)
     }
     latencies.sort((left, right) => left - right)
     console.log(
       `put to topology: median ${latencies[10]?.toFixed(1)} ms, worst ${latencies[19]?.toFixed(1)} ms`,
     )
-    expect(it.latest.revision).toBe(await etcd.revision())
+    expect(gateway.latest.revision).toBe(await etcd.revision())
 
     await override('u03', { state: 'draining' })
-    await it.until(() => it.upstream('u03')?.state === 'draining')
+    await gateway.until(() => gateway.upstream('u03')?.state === 'draining')
     await register('u03', { url: 'http://10.0.0.9', state: 'active' })
-    await it.until(() => it.upstream('u03')?.url === 'http://10.0.0.9')
-    expect(it.upstream('u03')?.state).toBe('draining')
+    await gateway.until(() => gateway.upstream('u03')?.url === 'http://10.0.0.9')
+    expect(gateway.upstream('u03')?.state).toBe('draining')
     await etcd.delete(`${prefix}overrides/u03`)
-    await it.until(() => it.upstream('u03')?.state === 'active')
+    await gateway.until(() => gateway.upstream('u03')?.state === 'active')
     await etcd.delete(`${prefix}upstreams/u03`)
-    await it.until(() => it.upstream('u03') === undefined)
+    await gateway.until(() => gateway.upstream('u03') === undefined)
   })
 
   it('hears nothing of writes outside its folders', async () => {
-    const it = open()
-    await it.untilLive()
+    const gateway = open()
+    await gateway.untilLive()
     await etcd.put(`${prefix}gateways/g1`, 'x')
     await etcd.put(`${prefix}phases/p1`, 'x')
     await etcd.put(`${prefix}upstreams`, 'http://10.0.0.1')
     await etcd.put(`${prefix.slice(0, -1)}0/upstreams/a`, 'http://10.0.0.1')
     await register('last', 'http://10.0.0.1')
-    await it.untilIds('last')
-    expect(it.topologies).toHaveLength(2)
-    expect(it.statuses).toEqual([{ state: 'live' }])
+    await gateway.untilIds('last')
+    expect(gateway.topologies).toHaveLength(2)
+    expect(gateway.statuses).toEqual([{ state: 'live' }])
   })
 
   it('takes a transaction as one change (envoyproxy/envoy#45212)', async () => {
     await register('u1', 'http://10.0.0.1')
-    const it = open()
-    await it.untilLive()
+    const gateway = open()
+    await gateway.untilLive()
     await etcd.client
       .if('absent', 'Version', '==', 0)
       .then(
@@ -117,19 +117,19 @@ describe('what it reads', () => {
         etcd.client.put(`${prefix}overrides/u2`).value('{"weight":5}'),
       )
       .commit()
-    await it.untilIds('u1', 'u2')
-    expect(it.upstream('u2')?.weight).toBe(5)
-    expect(it.topologies).toHaveLength(2)
+    await gateway.untilIds('u1', 'u2')
+    expect(gateway.upstream('u2')?.weight).toBe(5)
+    expect(gateway.topologies).toHaveLength(2)
   })
 
   it('changes a bare URL for JSON with an id of its own (haproxy/haproxy#3413)', async () => {
     await register('one', 'http://10.0.0.1')
     await register('two', 'http://10.0.0.1')
-    const it = open()
-    await it.untilIds('one', 'two')
+    const gateway = open()
+    await gateway.untilIds('one', 'two')
     await register('one', { id: 'other', url: 'http://10.0.0.1' })
-    await it.untilIds('other', 'two')
-    expect(it.topologies).toHaveLength(2)
+    await gateway.untilIds('other', 'two')
+    expect(gateway.topologies).toHaveLength(2)
   })
 
   it('uses a decoder of the user’s own, and checks what it gives', async () => {
@@ -140,9 +140,9 @@ describe('what it reads', () => {
       if (value.toString() === 'boom') throw new TypeError('no address')
       return { id: `${name}!`, url: `http://${value}` }
     }
-    const it = open({ decode, allowedHosts: ['10.0.0.1'] })
-    await it.untilIds('good!')
-    expect(it.refused.map(([entry, { reason }]) => [entry, reason])).toEqual([
+    const gateway = open({ decode, allowedHosts: ['10.0.0.1'] })
+    await gateway.untilIds('good!')
+    expect(gateway.refused.map(([entry, { reason }]) => [entry, reason])).toEqual([
       [`${prefix}upstreams/bad`, 'host'],
       [`${prefix}upstreams/worse`, 'field'],
     ])
@@ -153,77 +153,77 @@ describe('what it refuses', () => {
   it('refuses a bad value alone, once, and keeps the last good one', async () => {
     await register('a', { url: 'http://10.0.0.1', weight: 2 })
     await register('b', 'nonsense')
-    const it = open()
-    await it.untilLive()
-    expect(it.ids).toEqual(['a'])
-    expect(it.latest.degraded).toBe(true)
+    const gateway = open()
+    await gateway.untilLive()
+    expect(gateway.ids).toEqual(['a'])
+    expect(gateway.latest.degraded).toBe(true)
     await register('b', 'http://10.0.0.2')
-    await it.untilIds('a', 'b')
-    expect(it.latest.degraded).toBe(false)
+    await gateway.untilIds('a', 'b')
+    expect(gateway.latest.degraded).toBe(false)
 
     await register('a', { url: 'http://10.0.0.1', weight: 0 })
-    await it.until(() => it.latest.degraded)
-    expect(it.upstream('a')?.weight).toBe(2)
+    await gateway.until(() => gateway.latest.degraded)
+    expect(gateway.upstream('a')?.weight).toBe(2)
     await register('a', { url: 'http://10.0.0.1', weight: 0 })
     await override('a', { state: 'gone' })
     await override('b', { state: 'draining' })
-    await it.until(() => it.upstream('b')?.state === 'draining')
-    expect(it.ids).toEqual(['a', 'b'])
-    await it.feed.refresh()
-    expect(it.refused.map(([entry, { reason }]) => [entry.slice(prefix.length), reason])).toEqual([
+    await gateway.until(() => gateway.upstream('b')?.state === 'draining')
+    expect(gateway.ids).toEqual(['a', 'b'])
+    await gateway.feed.refresh()
+    expect(gateway.refused.map(([entry, { reason }]) => [entry.slice(prefix.length), reason])).toEqual([
       ['upstreams/b', 'url'],
       ['upstreams/a', 'weight'],
       ['overrides/a', 'field'],
     ])
     await etcd.delete(`${prefix}upstreams/a`)
-    await it.untilIds('b')
+    await gateway.untilIds('b')
   })
 
   it('gives an id to the smaller key', async () => {
-    const it = open()
-    await it.untilLive()
+    const gateway = open()
+    await gateway.untilLive()
     await register('k2', { id: 'same', url: 'http://10.0.0.2' })
-    await it.untilIds('same')
+    await gateway.untilIds('same')
     await register('k1', { id: 'same', url: 'http://10.0.0.1' })
-    await it.until(() => it.latest.degraded)
-    expect(it.latest.upstreams.map(({ url }) => url)).toEqual(['http://10.0.0.1'])
+    await gateway.until(() => gateway.latest.degraded)
+    expect(gateway.latest.upstreams.map(({ url }) => url)).toEqual(['http://10.0.0.1'])
     await register('unrelated', 'http://10.0.0.3')
-    await it.untilIds('same', 'unrelated')
-    expect(it.refused.map(([entry, { reason }]) => [entry, reason])).toEqual([
+    await gateway.untilIds('same', 'unrelated')
+    expect(gateway.refused.map(([entry, { reason }]) => [entry, reason])).toEqual([
       [`${prefix}upstreams/k2`, 'duplicate'],
     ])
     await etcd.delete(`${prefix}upstreams/k1`)
-    await it.until(() => !it.latest.degraded)
-    expect(it.upstream('same')?.url).toBe('http://10.0.0.2')
+    await gateway.until(() => !gateway.latest.degraded)
+    expect(gateway.upstream('same')?.url).toBe('http://10.0.0.2')
   })
 })
 
 describe('refresh', () => {
   it('hands over what is in etcd before it resolves, in one shared read', async () => {
-    const it = open()
-    await it.untilLive()
+    const gateway = open()
+    await gateway.untilLive()
     for (let index = 0; index < 30; index += 1) {
       await register(`u${index}`, 'http://10.0.0.1')
-      const first = it.feed.refresh()
-      expect(it.feed.refresh()).toBe(first)
+      const first = gateway.feed.refresh()
+      expect(gateway.feed.refresh()).toBe(first)
       await first
-      expect(it.ids).toHaveLength(index + 1)
+      expect(gateway.ids).toHaveLength(index + 1)
     }
     // Watch and refresh together told each change once, in order.
-    expect(it.topologies.map(({ upstreams }) => upstreams.length)).toEqual([...Array(31).keys()])
-    expect(it.statuses).toEqual([{ state: 'live' }])
+    expect(gateway.topologies.map(({ upstreams }) => upstreams.length)).toEqual([...Array(31).keys()])
+    expect(gateway.statuses).toEqual([{ state: 'live' }])
   })
 
   it('rejects at once when it is not connected', async () => {
-    const it = new Followed(etcdTopology({ hosts: 'http://127.0.0.1:1', prefix }))
+    const gateway = new Followed(etcdTopology({ hosts: 'http://127.0.0.1:1', prefix }))
     const begin = performance.now()
-    await expect(it.feed.refresh()).rejects.toThrow(TopologySourceError)
-    await it.until(() => it.statuses.length > 0)
-    await expect(it.feed.refresh()).rejects.toThrow(
+    await expect(gateway.feed.refresh()).rejects.toThrow(TopologySourceError)
+    await gateway.until(() => gateway.statuses.length > 0)
+    await expect(gateway.feed.refresh()).rejects.toThrow(
       /connecting: etcd at http:\/\/127\.0\.0\.1:1 cannot be reached/,
     )
     expect(performance.now() - begin).toBeLessThan(1500)
-    await it.feed.close()
-    await expect(it.feed.refresh()).rejects.toThrow(/closed/)
+    await gateway.feed.close()
+    await expect(gateway.feed.refresh()).rejects.toThrow(/closed/)
   })
 })

@@ -1,6 +1,7 @@
+import { X509Certificate } from 'node:crypto'
 import { createSecureContext } from 'node:tls'
 import { OptionsError } from '../../errors.ts'
-import { messageOf, show } from '../fields.ts'
+import { messageOf, show, withoutCredentials } from '../fields.ts'
 
 /** How to reach etcd and as whom. */
 export interface EtcdConnectionOptions {
@@ -83,6 +84,8 @@ function checkTls(tls: NonNullable<EtcdConnectionOptions['tls']>, host: string):
   }
   try {
     createSecureContext({ ...tls })
+    // A CA that is none is passed over above.
+    if (tls.ca !== undefined) new X509Certificate(tls.ca)
   } catch (error) {
     throw new OptionsError(`tls: expected PEM contents in ca, cert and key, got ${messageOf(error)}`)
   }
@@ -103,7 +106,7 @@ function parseHosts(given: string | readonly string[]): [string, ...string[]] {
 function parseHost(host: unknown): string {
   const expected = 'hosts: expected "http://host:port" or "https://host:port"'
   if (typeof host !== 'string' || !/^https?:\/\/[^\s/@?#]+\/?$/.test(host) || !URL.canParse(host)) {
-    throw new OptionsError(`${expected}, got ${show(host)}`)
+    throw new OptionsError(`${expected}, got ${show(withoutCredentials(host))}`)
   }
   const url = new URL(host)
   // gRPC would take the scheme's port for a missing one; etcd listens on 2379.

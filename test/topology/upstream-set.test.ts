@@ -1,0 +1,186 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { decodeUpstream } from '../../src/topology/decode.ts'
+import type { Topology } from '../../src/topology/topology.ts'
+import { type Change, type Listing, UpstreamSet } from '../../src/topology/upstream-set.ts'
+
+function makeSet() {
+  const refused: string[] = []
+  const set = new UpstreamSet({
+    prefix: '/p/',
+    decode: (value, name) => decodeUpstream(value, { defaultId: name, mayHaveHost: () => true }),
+    onRefused: (key, { reason }) => refused.push(`${key} ${reason}`),
+  })
+  return { set, refused }
+}
+const put = (revision: number, key: string, value: string) => ({
+  key,
+  revision: BigInt(revision),
+  value: Buffer.from(value),
+})
+const remove = (revision: number, key: string): Change => ({
+  key,
+  revision: BigInt(revision),
+  value: undefined,
+})
+const listing = (revision: number | bigint, ...entries: Listing['entries']): Listing => ({
+  clusterId: '1',
+  revision: BigInt(revision),
+  entries,
+})
+const text = (topology: Topology | undefined) =>
+  topology?.upstreams.map(({ id, url, weight, state }) => `${id}=${url}*${weight} ${state}`)
+
+describe('UpstreamSet', () => {
+  it('folds any mixture of batches and listings into what one fresh listing gives', () => {
+    const key = fc.constantFrom(
+      ...[
+        'upstreams/a',
+        'upstreams/b',
+        'upstreams/\u00ff',
+        'overrides/a',
+        'overrides/same',
+        'slots/x',
+        'upstreams/',
+      ],
+    )
+    const value = fc.constantFrom(
+      ...[
+        'http://h',
+        'http://h:2',
+        '{"id":"same","url":"http://h:3"}',
+        '{"id":"a","url":"http://h:4","weight":2}',
+      ],
+      ...['{"weight":7}', '{"state":"draining"}', '{}', 'nonsense'],
+    )
+    const edit = fc.record({ key, value: fc.option(value, { nil: undefined }) })
+    // What reaches us of the history: batches of 1 to 3 revisions, some of them twice, some replaced by a listing.
+    const step = fc.record({
+      transactions: fc.array(
+        fc.uniqueArray(edit, { minLength: 1, maxLength: 3, selector: (one) => one.key }),
+        { minLength: 1, maxLength: 3 },
+      ),
+      arrives: fc.constantFrom('batch', 'listing', 'listing then batch', 'batch then listing', 'batch twice'),
+    })
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 12 }), (steps) => {
+        const store = new Map<string, Change & { value: Buffer }>()
+        const { set } = makeSet()
+        let revision = 1n
+        let latest = set.list(listing(1n), 0n)
+        const take = (topology: Topology | undefined) => {
+          if (topology !== undefined && latest !== undefined) {
+            // Newer than all before it, each time.
+            expect(topology.revision > latest.revision).toBe(true)
+          }
+          latest = topology ?? latest
+        }
+        for (const { transactions, arrives } of steps) {
+          const known = set.revision
+          const batch: Change[] = []
+          for (const edits of transactions) {
+            revision += 1n
+            for (const { key, value } of edits) {
+              if (value === undefined) {
+                store.delete(key)
+                batch.push({ key, revision, value })
+              } else {
+                store.set(key, { key, revision, value: Buffer.from(value) })
+                batch.push({ key, revision, value: Buffer.from(value) })
+              }
+            }
+          }
+          for (const word of arrives.split(' then ')) {
+            if (word === 'listing') take(set.list(listing(revision, ...store.values()), known))
+            else take(set.apply(batch))
+            if (word === 'batch twice') take(set.apply(batch))
+          }
+          expect(set.revision).toBe(revision)
+        }
+        const fresh = makeSet().set.list(listing(revision, ...store.values()), 0n)
+        // Last good values are all that history may add, and then both say so.
+        if (!fresh?.degraded) expect(text(latest)).toEqual(text(fresh))
+        expect(latest?.degraded).toBe(fresh?.degraded)
+        expect(latest?.id).toBe(fresh?.id)
+        expect(latest?.epoch).toBe(0)
+      }),
+      { numRuns: 500 },
+    )
+  })
+
+  it('says nothing when nothing changed', () => {
+    const { set } = makeSet()
+    expect(text(set.list(listing(5, put(3, 'upstreams/a', 'http://h')), 0n))).toEqual(['a=http://h*1 active'])
+    expect(set.list(listing(9, put(3, 'upstreams/a', 'http://h')), 5n)).toBeUndefined()
+    expect(set.revision).toBe(9n)
+    expect(set.apply([put(9, 'upstreams/b', 'http://h')])).toBeUndefined()
+    expect(
+      set.apply([remove(10, 'slots/x'), put(10, 'upstreams', 'http://h'), put(10, '', 'x')]),
+    ).toBeUndefined()
+    expect(set.apply([remove(11, 'upstreams/none')])).toBeUndefined()
+    expect(set.revision).toBe(11n)
+    expect(set.apply([put(12, 'upstreams/a', 'http://h')])?.revision).toBe(12n)
+  })
+
+  it('tells a listing that was overtaken from one whose revisions went back', () => {
+    const { set } = makeSet()
+    set.list(listing(5, put(3, 'upstreams/a', 'http://h')), 0n)
+    set.apply([put(8, 'upstreams/b', 'http://h')])
+    expect(set.list(listing(7, put(3, 'upstreams/a', 'http://h')), 5n)).toBeUndefined()
+    expect(set.revision).toBe(8n)
+    const wiped = set.list(listing(7, put(2, 'upstreams/c', 'http://h')), 8n)
+    expect(wiped).toMatchObject({ epoch: 1, revision: 7n })
+    expect(text(wiped)).toEqual(['c=http://h*1 active'])
+    expect(set.list(listing(6), 7n)).toMatchObject({ epoch: 2, revision: 6n, upstreams: [] })
+  })
+
+  it('keeps revisions that no double can hold', () => {
+    const { set } = makeSet()
+    const high = 2n ** 60n
+    set.list(listing(high), 0n)
+    expect(set.apply([{ ...put(0, 'upstreams/a', 'http://h'), revision: high }])).toBeUndefined()
+    const topology = set.apply([{ ...put(0, 'upstreams/a', 'http://h'), revision: high + 1n }])
+    expect(topology?.revision).toBe(1152921504606846977n)
+  })
+
+  it('has another id for another cluster', () => {
+    const { set } = makeSet()
+    const first = set.list(listing(5), 0n)
+    expect(set.list({ ...listing(6), clusterId: '2' }, 5n)?.id).not.toBe(first?.id)
+  })
+
+  it('sorts by id whatever the order of keys, and gives a shared id to the bytewise smaller key', () => {
+    const { set, refused } = makeSet()
+    // U+FFFD is below U+10000 in UTF-8 and above it in UTF-16.
+    const keys = ['\u{10000}', '\ufffd'].map((name) => `upstreams/${Buffer.from(name).toString('latin1')}`)
+    const topology = set.list(
+      listing(
+        5,
+        put(2, keys[0] ?? '', '{"id":"same","url":"http://late"}'),
+        put(3, 'upstreams/z', '{"id":"a","url":"http://h"}'),
+        put(4, keys[1] ?? '', '{"id":"same","url":"http://early"}'),
+      ),
+      0n,
+    )
+    expect(text(topology)).toEqual(['a=http://h*1 active', 'same=http://early*1 active'])
+    expect(topology?.degraded).toBe(true)
+    expect(refused).toEqual(['upstreams/\u{10000} duplicate'])
+    set.apply([put(6, 'upstreams/y', 'http://h')])
+    expect(refused).toHaveLength(1)
+  })
+
+  it('merges an override by id, also one that came first, and holds the last good override', () => {
+    const { set, refused } = makeSet()
+    set.list(listing(5, put(2, 'overrides/é', '{"weight":9}')), 0n)
+    expect(
+      set.apply([put(6, `overrides/${Buffer.from('é').toString('latin1')}`, '{"weight":3}')])?.upstreams,
+    ).toEqual([])
+    expect(text(set.apply([put(7, 'upstreams/k', '{"id":"é","url":"http://h","weight":2}')]))).toEqual([
+      'é=http://h*3 active',
+    ])
+    const held = set.apply([put(8, `overrides/${Buffer.from('é').toString('latin1')}`, 'bad')])
+    expect(text(held)).toEqual(['é=http://h*3 active'])
+    expect(held?.degraded).toBe(true)
+    expect(refused).toEqual(['overrides/é json'])
+  })
+})
