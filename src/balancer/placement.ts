@@ -19,11 +19,6 @@ export class Placement {
     this.walk = new RingWalk(ring)
   }
 
-  /** The first owner of a position; undefined on an empty ring. */
-  ownerAt(position: bigint): RegisteredUpstream | undefined {
-    return this.members[this.ring.memberAt(this.ring.firstPoint(position))]
-  }
-
   /** Whether `other` comes after this one in the source's order. */
   isOlderThan(other: Placement): boolean {
     return (

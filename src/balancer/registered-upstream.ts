@@ -2,7 +2,6 @@ import { CircuitBreaker, type CircuitBreakerOptions, type EjectionCause } from '
 import type { Clock } from '../clock.ts'
 import type { Upstream } from '../topology/topology.ts'
 import { type Target, targetOf } from '../transport/transport.ts'
-import { rampFactor } from './slow-start.ts'
 
 /**
  * How an upstream stands in the walk.
@@ -28,6 +27,8 @@ export class RegisteredUpstream {
   healthy = true
   /** Clock time when its ramp began; undefined when it has its whole capacity. */
   rampSince: number | undefined
+  /** Weight times slow-start ramp, as the sums of the load bound have it. */
+  effectiveWeight = 0
 
   constructor(spec: Upstream, breaker: CircuitBreakerOptions, clock: Clock, onBreakerChange: () => void) {
     this.#spec = spec
@@ -71,10 +72,5 @@ export class RegisteredUpstream {
   /** Why it should not be chosen, were there no cap on ejections; undefined when all is well. */
   get ejectionCause(): EjectionCause | undefined {
     return this.breaker.openedBy() ?? (this.healthy ? undefined : 'answers')
-  }
-
-  /** Weight times slow-start ramp. */
-  effectiveWeight(now: number, rampMs: number): number {
-    return this.rampSince === undefined ? this.weight : this.weight * rampFactor(now, this.rampSince, rampMs)
   }
 }

@@ -4,6 +4,7 @@ import type { ProxyEventEmitter } from '../observe/events.ts'
 import type { LoadTotals } from './capacity.ts'
 import { capEjections } from './ejection-cap.ts'
 import type { RegisteredUpstream } from './registered-upstream.ts'
+import { rampFactor } from './slow-start.ts'
 
 /**
  * Decides how each upstream on the ring stands, and keeps the sums that the load bound needs. Decides when a breaker,
@@ -55,26 +56,37 @@ export class Standings implements LoadTotals {
 
   /** Other upstreams are on the ring, or the same with other weights. */
   replace(members: readonly RegisteredUpstream[]): void {
-    for (const upstream of this.#members) upstream.standing = 'off'
-    this.#members = members
     const present = new Set(members)
+    for (const upstream of this.#members) if (!present.has(upstream)) upstream.standing = 'off'
     for (const upstream of this.#ejected.keys()) if (!present.has(upstream)) this.#ejected.delete(upstream)
+    this.#members = members
     this.assess()
   }
 
   /** Decides anew for every upstream on the ring. */
   assess(): void {
-    for (const upstream of this.#members) this.#noteEjection(upstream)
+    for (const upstream of this.#members) {
+      const cause = upstream.ejectionCause
+      if (cause === undefined) this.#ejected.delete(upstream)
+      else this.#ejected.set(upstream, cause)
+    }
     const { excluded, lastResort, panic } = capEjections(
       this.#members,
       this.#ejected,
       this.#maxEjectionPercent,
     )
     this.#panic = panic
+    const moved: RegisteredUpstream[] = []
     for (const upstream of this.#members) {
+      const before = upstream.standing
       upstream.standing = excluded.has(upstream) ? 'ejected' : lastResort.has(upstream) ? 'last' : 'eligible'
+      if ((before === 'ejected') === (upstream.standing === 'ejected')) continue
+      // Its caches are still warm, but its queues and pools are not: it comes back as a new one does.
+      if (upstream.standing === 'eligible') upstream.rampSince = this.#clock.now()
+      moved.push(upstream)
     }
     this.#sum()
+    for (const upstream of moved) this.#report(upstream)
   }
 
   /** Brings `weight` up to date while upstreams ramp up; costs nothing while none does. */
@@ -94,18 +106,10 @@ export class Standings implements LoadTotals {
     if (upstream.bearsLoad) this.#inFlight -= 1
   }
 
-  #noteEjection(upstream: RegisteredUpstream): void {
-    const cause = upstream.ejectionCause
-    const known = this.#ejected.get(upstream)
-    if (cause !== undefined) this.#ejected.set(upstream, cause)
-    else this.#ejected.delete(upstream)
-    if (cause !== undefined && known === undefined) {
-      this.#events.emit('ejection', { upstream: upstream.id, cause })
-    } else if (cause === undefined && known !== undefined) {
-      // Its caches are still warm, but its queues and pools are not: it comes back as a new one does.
-      if (upstream.standing === 'ejected') upstream.rampSince = this.#clock.now()
-      this.#events.emit('recovery', { upstream: upstream.id })
-    }
+  #report(upstream: RegisteredUpstream): void {
+    const cause = this.#ejected.get(upstream)
+    if (upstream.standing !== 'ejected') this.#events.emit('recovery', { upstream: upstream.id })
+    else if (cause !== undefined) this.#events.emit('ejection', { upstream: upstream.id, cause })
   }
 
   #sum(): void {
@@ -115,12 +119,13 @@ export class Standings implements LoadTotals {
     this.#count = 0
     this.#ramping = false
     for (const upstream of this.#members) {
-      if (upstream.rampSince !== undefined && now - upstream.rampSince >= this.#rampMs)
-        upstream.rampSince = undefined
+      const share = upstream.rampSince === undefined ? 1 : rampFactor(now, upstream.rampSince, this.#rampMs)
+      if (share === 1) upstream.rampSince = undefined
+      upstream.effectiveWeight = upstream.weight * share
       if (!upstream.bearsLoad) continue
       this.#ramping ||= upstream.rampSince !== undefined
       this.#inFlight += upstream.inFlight
-      this.#weight += upstream.effectiveWeight(now, this.#rampMs)
+      this.#weight += upstream.effectiveWeight
       this.#count += 1
     }
   }

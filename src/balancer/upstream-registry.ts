@@ -58,6 +58,7 @@ export class UpstreamRegistry {
       const upstream = this.#departed.get(spec.id) ?? this.#register(spec)
       this.#departed.delete(spec.id)
       upstream.spec = spec
+      upstream.healthy = true // its health checks start anew
       this.#present.set(spec.id, upstream)
       change.added.push(spec.id)
     }

@@ -6,7 +6,7 @@ import { type Permit, type Result, SingleUsePermit } from './permit.ts'
 import { TripPolicy } from './trip-policy.ts'
 
 export type { EjectionCause, FailureKind } from './failure-kind.ts'
-export { type CircuitBreakerOptions, circuitBreakerDefaults } from './options.ts'
+export type { CircuitBreakerOptions } from './options.ts'
 export type { Permit } from './permit.ts'
 
 /** Closed lets everything through, open nothing, half-open a few probes. */

@@ -4,11 +4,11 @@ import {
   CircuitBreaker,
   type CircuitBreakerOptions,
   type CircuitTransition,
-  circuitBreakerDefaults,
   type FailureKind,
   type Permit,
 } from '../../src/breaker/circuit-breaker.ts'
 import { ManualClock } from '../support/manual-clock.ts'
+import { circuitBreakerDefaults } from './defaults.ts'
 
 function setUp(options: Partial<CircuitBreakerOptions> = {}) {
   const clock = new ManualClock()

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { OpenPeriod } from '../../src/breaker/open-period.ts'
-import { circuitBreakerDefaults } from '../../src/breaker/options.ts'
+import { circuitBreakerDefaults } from './defaults.ts'
 
 const withoutJitter = { ...circuitBreakerDefaults, jitter: 0 }
 

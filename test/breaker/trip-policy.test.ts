@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { FailureKind } from '../../src/breaker/failure-kind.ts'
-import { circuitBreakerDefaults } from '../../src/breaker/options.ts'
 import { TripPolicy } from '../../src/breaker/trip-policy.ts'
+import { circuitBreakerDefaults } from './defaults.ts'
 
 const byRate = { ...circuitBreakerDefaults, consecutiveFailures: Number.POSITIVE_INFINITY }
 
