@@ -16,7 +16,7 @@ const limit = z.union([z.number().int().min(0), z.literal(Number.POSITIVE_INFINI
 const percent = z.number().min(0).max(100)
 const share = z.number().min(0).max(1)
 const statuses = z.array(z.number().int().min(100).max(599)).readonly()
-const pem = z.union([z.string(), z.instanceof(Buffer, { error: 'a Buffer' })])
+const pem = z.union([z.string(), z.instanceof(Buffer)])
 
 /** Zod cannot see a function's signature, so TypeScript has to be believed. */
 const callable = <F>(expected = 'a function') => z.custom<F>((value) => typeof value === 'function', expected)

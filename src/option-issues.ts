@@ -59,6 +59,7 @@ const typeNames: ReadonlyMap<string, string> = new Map([
   ['boolean', 'true or false'],
   ['array', 'a list'],
   ['object', 'an object with options'],
+  ['Buffer', 'a Buffer'],
 ])
 
 function knownNames(schema: z.ZodType, path: readonly PropertyKey[]): string[] {
