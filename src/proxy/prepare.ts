@@ -62,12 +62,15 @@ async function readKey(
   plan: BodyPlan,
   body: RequestBody | undefined,
 ): Promise<string | undefined | Failure> {
-  if (routingKey.source.bodyLimit === 0) return routingKey.of(request, plan, undefined)
+  if (!routingKey.needsBody(request)) return routingKey.of(request, plan, undefined)
+  const slow = new AbortController()
+  const timer = config.clock.setTimeout(() => slow.abort(), config.timeouts.idleMs)
   try {
-    const bytes = await routingKey.peek(plan, body, AbortSignal.timeout(config.timeouts.idleMs))
-    return routingKey.of(request, plan, bytes)
+    return routingKey.of(request, plan, await routingKey.peek(plan, body, slow.signal))
   } catch {
     return failures.bodyTooSlow // or the client left, and nobody reads this
+  } finally {
+    timer.cancel()
   }
 }
 

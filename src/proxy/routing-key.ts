@@ -1,4 +1,5 @@
 import type { Config } from '../config.ts'
+import { ConsistentHashProxyError } from '../errors.ts'
 import type { Trust } from '../http/client-address.ts'
 import { type BodyPlan, parsedJson } from '../http/consumed-body.ts'
 import type { RequestBody } from '../http/request-body.ts'
@@ -28,14 +29,28 @@ export class RoutingKey {
     this.#fallback = typeof config.onMissingKey === 'function' ? from(config.onMissingKey) : undefined
   }
 
-  /** Reads as much of the body as the key needs; undefined where it needs none or has more than it may look at. */
+  /** Whether the key has to be looked for in the body, which may be long in coming: not when a chain finds it before. */
+  needsBody(request: KeyRequest): boolean {
+    if (this.source.bodyLimit === 0) return false
+    let asked = false
+    const jsonBody = () => {
+      asked = true
+    }
+    try {
+      this.source.extract(request, { clientAddress: () => this.#trust.clientAddress(request), jsonBody })
+    } catch {
+      // The operator's function: it will throw again in `of`, where that is told.
+    }
+    return asked
+  }
+
+  /** Reads as much of the body as the key needs; undefined when it has more than the key may look at. */
   async peek(
     plan: BodyPlan,
     body: RequestBody | undefined,
     signal: AbortSignal,
   ): Promise<Buffer | undefined> {
     const { bodyLimit } = this.source
-    if (bodyLimit === 0) return undefined
     if (plan.kind === 'bytes') return plan.bytes.length <= bodyLimit ? plan.bytes : undefined
     return body?.peek(bodyLimit, signal)
   }
@@ -71,8 +86,19 @@ export class RoutingKey {
       })
     } catch (error) {
       // The operator's own function: a request that it cannot read has no key, and is still served.
-      this.#config.logger.warn({ err: error, key: source.description }, 'the key function threw')
+      this.#config.logger.warn(
+        { err: withoutKey(error), source: source.description },
+        'the key function threw',
+      )
       return undefined
     }
   }
+}
+
+/** An error as it may be logged: a message that is not ours may quote the key (`JSON.parse` quotes its input). */
+function withoutKey(error: unknown): unknown {
+  if (error instanceof ConsistentHashProxyError) return error
+  if (!(error instanceof Error)) return { type: typeof error }
+  const frames = error.stack?.split('\n').filter((line) => /^ {4}at .*:\d+:\d+\)?$/.test(line))
+  return { type: error.name, stack: frames?.join('\n') }
 }
