@@ -34,6 +34,7 @@ export interface UpstreamStatus {
   readonly weight: number
   readonly state: UpstreamState
   readonly zone?: string
+  readonly metadata?: Readonly<Record<string, unknown>>
   readonly inFlight: number
   /** WebSockets and long-lived requests. */
   readonly longLived: number
@@ -58,10 +59,11 @@ export function describeStatus(
   const { placement, registry } = balancer
   const shares = placement?.ring.shares() ?? new Map<string, number>()
   const upstreams = [...registry.present].map((upstream): UpstreamStatus => {
-    const { id, url, weight, state, zone } = upstream.spec
+    const { id, url, weight, state, zone, metadata } = upstream.spec
     return {
       ...{ id, url, weight, state },
       ...(zone !== undefined && { zone }),
+      ...(metadata !== undefined && { metadata }),
       inFlight: upstream.inFlight,
       longLived: upstream.longLived,
       capacity: balancer.capacityOf(upstream) ?? null,
