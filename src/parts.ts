@@ -15,7 +15,7 @@ import { TopologyRefresher } from './retry/topology-refresher.ts'
 import { expectedHeaviestOverMean } from './ring/expected-balance.ts'
 import { xxh64Ready } from './ring/xxh64.ts'
 import { DeferredFeed } from './topology/deferred-feed.ts'
-import type { SourceStatus, Topology, TopologyObserver } from './topology/topology.ts'
+import type { Topology, TopologyObserver } from './topology/topology.ts'
 import { HttpProxyTransport } from './transport/http-proxy-transport.ts'
 
 /** Everything that one proxy consists of. Two proxies in one process share nothing. */
@@ -99,14 +99,16 @@ function observe(
   readiness: Readiness,
   events: ProxyEventEmitter,
 ): TopologyObserver {
-  let state: SourceStatus['state'] = 'connecting'
+  let away = false
   return {
     onTopology: apply,
     onStatus(status) {
-      if (status.state === 'lost') events.emit('sourceLost', { error: status.error })
-      if (status.state === 'live' && state === 'lost') events.emit('sourceRegained')
-      if (status.state === 'connecting' && status.error !== undefined) readiness.sourceFailed()
-      state = status.state
+      const error = 'error' in status ? status.error : undefined
+      if (error !== undefined) {
+        readiness.sourceFailed()
+        events.emit('sourceLost', { error })
+      } else if (status.state === 'live' && away) events.emit('sourceRegained')
+      away = error !== undefined
     },
     onRefused: (entry, { reason, message }) => events.emit('refused', { entry, reason, message }),
   }

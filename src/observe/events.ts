@@ -46,7 +46,9 @@ export interface ProxyEvents {
   giveUp: [event: { upstream: string; attempt: number; reason: GiveUpReason }]
   /** An upstream showed that the topology may be stale; `confirmed` once a newer one was found. */
   staleTopology: [event: { upstream: string; sign: StaleSign; confirmed: boolean }]
+  /** The topology source is away: lost, or not reached since the start. Again when the error becomes another. */
   sourceLost: [event: { error: string }]
+  /** The topology source is back. */
   sourceRegained: []
   /** One entry of the topology was refused. */
   refused: [event: { entry: string; reason: RefusalReason; message: string }]

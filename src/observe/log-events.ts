@@ -9,7 +9,7 @@ export function logEvents(events: ProxyEventEmitter, logger: Logger): void {
   events.on('ejection', (event) => logger.warn(event, 'upstream ejected'))
   events.on('recovery', (event) => logger.info(event, 'upstream is back'))
   events.on('sourceLost', (event) =>
-    logger.warn(event, 'the topology source is lost, the last topology stays'),
+    logger.warn(event, 'the topology source is away, the last topology stays if there is one'),
   )
   events.on('sourceRegained', () => logger.info({}, 'the topology source is back'))
   events.on('refused', (event) => logger.warn(event, 'a topology entry is refused'))
