@@ -1,12 +1,11 @@
-import type { IncomingHttpHeaders } from 'node:http'
 import type { Lease } from '../balancer/lease.ts'
 import type { Attempt, AttemptOutcome } from '../transport/transport.ts'
 import { passOn } from './answer.ts'
-import type { Ending, HttpClient } from './client.ts'
+import type { Ending } from './client.ts'
 import type { Gateway } from './gateway.ts'
-import { outgoingRequest } from './outgoing-head.ts'
 import type { PreparedRequest } from './prepare.ts'
 import { failureOf, planRetry, type RetryPlan } from './retry-plan.ts'
+import { send } from './send.ts'
 import { judge, type Verdict } from './verdict.ts'
 
 /**
@@ -23,16 +22,18 @@ export async function attemptOnce(
   const { client, body, idempotent, position } = prepared
   try {
     for (let isReplay = false; ; isReplay = true) {
-      const started = config.clock.now()
-      const sent = send(gateway, prepared, lease, attempt, isReplay)
+      const { sent, cutShort, waitedMs } = send(gateway, prepared, lease, {
+        attempt,
+        freshConnection: isReplay,
+      })
       client.whenGone(() => sent.abort())
       const outcome = await sent.outcome
       if (outcome.kind === 'aborted') {
-        const waited = config.clock.now() - started
-        if (waited >= config.circuitBreaker.abandonedAfterMs) lease.failed('timeout', position)
+        if (waitedMs() >= config.circuitBreaker.abandonedAfterMs) lease.failed('timeout', position)
         return client.left(lease.spec.id)
       }
-      const facts = { idempotent, replayable: body?.replayable ?? true, isReplay }
+      const hurried = cutShort && attempt > 1
+      const facts = { idempotent, replayable: body?.replayable ?? true, isReplay, hurried }
       const verdict = judge(outcome, facts, statusRules)
       if (verdict.next.step !== 'replay')
         return await act(gateway, prepared, lease, attempt, { sent, outcome, verdict })
@@ -67,39 +68,13 @@ async function act(
   }
   if (giveUp) gateway.events.emit('giveUp', { upstream, attempt, reason: giveUp })
   if (outcome.kind === 'responded' && outcome.response.status !== 421) {
-    return passOn(gateway, prepared, lease, attempt, { sent, response: outcome.response })
+    try {
+      return await passOn(gateway, prepared, lease, attempt, { sent, response: outcome.response })
+    } catch (error) {
+      sent.abort() // the operator's `onResponse` threw: nobody reads this answer
+      throw error
+    }
   }
   sent.abort()
   return prepared.client.fail(failureOf(outcome), upstream)
-}
-
-function send(
-  { config, transport }: Gateway,
-  { client, head, body, position, deadline }: PreparedRequest,
-  lease: Lease,
-  attempt: number,
-  freshConnection: boolean,
-): Attempt {
-  const { timeouts, retry } = config
-  const left = Math.max(1, deadline - config.clock.now())
-  return transport.send(outgoingRequest(head, lease, attempt, position, config), {
-    body: body && { open: () => body.open(), trailers: () => head.request.rawTrailers },
-    timeouts: {
-      connectMs: Math.min(timeouts.connectMs, left),
-      firstByteMs: Math.min(timeouts.firstByteMs, retry.perTryTimeoutMs ?? timeouts.firstByteMs, left),
-      idleMs: timeouts.idleMs,
-    },
-    freshConnection,
-    onInformation: (status, headers) => passHintsOn(client, status, headers),
-  })
-}
-
-/** Only 103 (RFC 8297) is for the client; 100 has been answered, and 102 keeps nobody's connection alive here. */
-function passHintsOn({ response }: HttpClient, status: number, headers: IncomingHttpHeaders): void {
-  if (status !== 103 || response.headersSent || response.destroyed || headers.link === undefined) return
-  try {
-    response.writeEarlyHints({ link: [headers.link].flat().join(', ') })
-  } catch {
-    // Node checks the form of a link; a hint that it does not like is no loss.
-  }
 }

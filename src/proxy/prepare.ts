@@ -16,16 +16,12 @@ export interface PreparedRequest {
   readonly position: bigint
   readonly idempotent: boolean
   readonly longLived: boolean
-  /** Clock time by which the head of an answer has to be there. */
+  /** Clock time by which the head of an answer has to be there; a slow client's body was read before. */
   readonly deadline: number
 }
 
 /** Reads the key, cleans the head and gets the body ready; or says why the request is refused. */
-export async function prepare(
-  gateway: Gateway,
-  client: HttpClient,
-  started: number,
-): Promise<PreparedRequest | Failure> {
+export async function prepare(gateway: Gateway, client: HttpClient): Promise<PreparedRequest | Failure> {
   const { config } = gateway
   const { request } = client
   const plan = describeBody(request)
@@ -40,7 +36,7 @@ export async function prepare(
     position,
     idempotent: isIdempotent(request.method ?? 'GET', request.headers['idempotency-key']),
     longLived: config.longLived?.(request) ?? false,
-    deadline: started + config.timeouts.totalMs,
+    deadline: config.clock.now() + config.timeouts.totalMs,
   }
 }
 

@@ -31,6 +31,9 @@ export function planRetry(
 ): RetryPlan | GiveUpReason {
   const { lease, attempt, deadline, outcome } = request
   if (attempt > config.retry.attempts) return 'attempts'
+  // Only a newer topology could name another upstream: better the answer that is there than none behind a wait.
+  const triedAll = config.retry.hostPolicy === 'next' && attempt >= lease.placement.members.length
+  if (triedAll && !next.stale) return 'no-upstream'
   const delayMs = next.sent
     ? Math.max(backoffDelay(attempt, config.retry.backoff, config.clock.random), retryAfterMs(outcome))
     : 0

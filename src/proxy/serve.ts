@@ -11,8 +11,8 @@ import { tryOwners } from './try-owners.ts'
 /** Serves one request from its key to the end of its answer. Never rejects. */
 export function serve(gateway: Gateway, request: KeyRequest, response: ServerResponse): Promise<void> {
   const client = new HttpClient(request, response)
-  return account(gateway, client, async (started) => {
-    const prepared = await prepare(gateway, client, started)
+  return account(gateway, client, async () => {
+    const prepared = await prepare(gateway, client)
     if ('code' in prepared) return client.fail(prepared)
     return tryOwners(gateway, client, prepared, (lease, attempt) =>
       attemptOnce(gateway, prepared, lease, attempt),
@@ -31,7 +31,7 @@ export async function account(
   admission.enter(client)
   let ending: Ending
   try {
-    if (!balancer.placement) await readiness.wait(config.timeouts.connectMs)
+    if (!refusal && !balancer.placement) await readiness.wait(config.timeouts.connectMs)
     ending = refusal ? client.fail(refusal) : await serveIt(started)
   } catch (error) {
     // A hook of the operator's, or a mistake of ours: this request fails, the others and the process do not.

@@ -10,6 +10,8 @@ export interface RequestFacts {
   readonly replayable: boolean
   /** This attempt is the one replay behind a stale keep-alive socket. */
   readonly isReplay: boolean
+  /** A retry that the deadline left less time than attempts have otherwise. */
+  readonly hurried: boolean
 }
 
 /** What the settings say about statuses. */
@@ -50,6 +52,7 @@ export interface Verdict {
  * | no connection | failure | retry, any method: nothing was sent |
  * | stale keep-alive socket | nothing | replay if idempotent and replayable, else fail |
  * | broken, timed out | failure | retry if idempotent and replayable, else fail |
+ * | no connection, timed out, as a retry near the deadline | nothing | as above |
  * | given up by us | nothing | fail |
  */
 export function judge(outcome: AttemptOutcome, facts: RequestFacts, rules: StatusRules): Verdict {
@@ -58,7 +61,10 @@ export function judge(outcome: AttemptOutcome, facts: RequestFacts, rules: Statu
       return judgeAnswer(outcome.response.status, facts, rules)
     case 'connectFailed':
       // Without a connection no byte of the body was taken, so it can be sent whatever its size.
-      return { health: 'connect', next: { step: 'retry', reason: 'connect', sent: false, stale: true } }
+      return {
+        health: facts.hurried ? 'ignore' : 'connect',
+        next: { step: 'retry', reason: 'connect', sent: false, stale: true },
+      }
     case 'staleSocket':
       // On a connection of its own there is no idle socket to lose: the upstream broke it.
       return facts.isReplay
@@ -67,7 +73,7 @@ export function judge(outcome: AttemptOutcome, facts: RequestFacts, rules: Statu
     case 'broken':
       return { health: 'reset', next: again('reset', facts) }
     case 'timedOut':
-      return { health: 'timeout', next: again('timeout', facts) }
+      return { health: facts.hurried ? 'ignore' : 'timeout', next: again('timeout', facts) }
     case 'aborted':
       return { health: 'ignore', next: { step: 'fail', giveUp: undefined } }
     default:
