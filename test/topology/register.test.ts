@@ -138,6 +138,15 @@ describe('registerUpstream', () => {
     expect(await entry()).toEqual([])
   })
 
+  it('leaves nothing behind, in whatever moment of registering it is closed', async () => {
+    for (let delay = 0; delay < 12; delay += 1) {
+      const registration = register()
+      await new Promise((resolve) => setTimeout(resolve, delay))
+      await registration.close()
+      expect(await entry()).toEqual([])
+    }
+  })
+
   it('believes no longer in its lease than the lease lasts', async () => {
     // As after a pause of the whole process: time has passed, but no timer has fired yet.
     let asleep = 0

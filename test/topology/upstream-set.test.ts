@@ -113,13 +113,14 @@ describe('UpstreamSet', () => {
     expect(text(set.list(listing(5, put(3, 'upstreams/a', 'http://h')), 0n))).toEqual(['a=http://h*1 active'])
     expect(set.list(listing(9, put(3, 'upstreams/a', 'http://h')), 5n)).toBeUndefined()
     expect(set.revision).toBe(9n)
+    expect(set.list(listing(9, put(3, 'upstreams/a', 'http://h')), 9n)).toBeUndefined()
     expect(set.apply([put(9, 'upstreams/b', 'http://h')])).toBeUndefined()
     expect(
       set.apply([remove(10, 'slots/x'), put(10, 'upstreams', 'http://h'), put(10, '', 'x')]),
     ).toBeUndefined()
     expect(set.apply([remove(11, 'upstreams/none')])).toBeUndefined()
     expect(set.revision).toBe(11n)
-    expect(set.apply([put(12, 'upstreams/a', 'http://h')])?.revision).toBe(12n)
+    expect(set.apply([put(12, 'upstreams/a', 'http://h')])).toMatchObject({ epoch: 0, revision: 12n })
   })
 
   it('tells a listing that was overtaken from one whose revisions went back', () => {

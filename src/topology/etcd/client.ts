@@ -20,9 +20,8 @@ export async function openClient(
   const options: IOptions = {
     hosts: host,
     faultHandling: { host: () => noop, global: noop },
-    // A gRPC deadline is a point in wall-clock time. A stream has none: keepalive watches over it.
-    defaultCallOptions: ({ isStream }) =>
-      isStream ? {} : { deadline: Date.now() + connection.requestTimeoutMs },
+    // A stream has none: keepalive watches over it.
+    defaultCallOptions: ({ isStream }) => (isStream ? {} : { deadline: deadline(connection) }),
     grpcOptions: {
       // Else a new client is handed the old one's connection, stuck as it may be, from a pool of the process.
       'grpc.use_local_subchannel_pool': 1,
@@ -37,6 +36,11 @@ export async function openClient(
     ...(connection.secure && { credentials: credentials(connection) }),
   }
   return new Etcd3(options)
+}
+
+/** When a call that begins now has taken too long. In gRPC that is a point in wall-clock time. */
+export function deadline({ requestTimeoutMs }: EtcdConnection): number {
+  return Date.now() + requestTimeoutMs
 }
 
 function credentials({ tls: { ca, cert, key } }: EtcdConnection) {

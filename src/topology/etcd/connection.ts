@@ -28,11 +28,7 @@ export interface EtcdConnection {
   readonly prefix: string
   readonly secure: boolean
   readonly auth: { readonly username: string; readonly password: string } | undefined
-  readonly tls: {
-    readonly ca?: string | Buffer
-    readonly cert?: string | Buffer
-    readonly key?: string | Buffer
-  }
+  readonly tls: NonNullable<EtcdConnectionOptions['tls']>
   readonly requestTimeoutMs: number
   readonly connectTimeoutMs: number
 }
@@ -62,7 +58,7 @@ export function parseConnection(options: EtcdConnectionOptions): EtcdConnection 
   }
 }
 
-/** A duration option of at least one millisecond. Throws OptionsError. */
+/** A duration option. Throws OptionsError. */
 export function milliseconds(
   option: string,
   value: number | undefined,
@@ -93,8 +89,9 @@ function checkTls(tls: NonNullable<EtcdConnectionOptions['tls']>, host: string):
 
 function parseHosts(given: string | readonly string[]): [string, ...string[]] {
   const [first, ...others] = (typeof given === 'string' ? [given] : (given ?? [])).map(parseHost)
-  if (first === undefined)
+  if (first === undefined) {
     throw new OptionsError(`hosts: expected at least one etcd host, got ${show(given)}`)
+  }
   const scheme = new URL(first).protocol
   const other = others.find((host) => new URL(host).protocol !== scheme)
   if (other !== undefined) {

@@ -29,6 +29,8 @@ export function explain(error: unknown, { auth }: EtcdConnection, host: string):
         : `etcd at ${host} refuses the call ${said}`
     case 'GRPCDeadlineExceededError':
       return `etcd at ${host} did not answer in time`
+    case 'GRPCUnavailableError':
+      return `etcd at ${host} is unavailable ${said}`
     default:
       return `etcd at ${host} ${message}`
   }

@@ -1,6 +1,6 @@
 import type { Etcd3, Lease } from 'etcd3'
 import type { Clock } from '../../clock.ts'
-import { openClient } from './client.ts'
+import { deadline, openClient } from './client.ts'
 import type { EtcdConnection } from './connection.ts'
 import type { SessionEnd } from './session-loop.ts'
 
@@ -87,7 +87,7 @@ export class LeaseSession {
       await this.#pause((ttlSeconds * 1000) / 3)
       if (this.#ending.signal.aborted) return
       const sentAt = clock.now()
-      await lease.keepaliveOnce({ deadline: Date.now() + connection.requestTimeoutMs })
+      await lease.keepaliveOnce({ deadline: deadline(connection) })
       onKept(sentAt)
     }
   }

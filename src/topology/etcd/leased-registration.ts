@@ -76,8 +76,9 @@ export class LeasedRegistration implements Registration {
       session?.end(error)
       throw new TopologySourceError(explain(error, this.#settings.connection, this.#host), { cause: error })
     }
-    if (!written)
+    if (!written) {
       throw new TopologySourceError(`${this.#key} is not registered by us now (${this.status.state})`)
+    }
   }
 
   close(): Promise<void> {
@@ -87,20 +88,26 @@ export class LeasedRegistration implements Registration {
 
   async #leave(): Promise<void> {
     const { clock, drainMs } = this.#settings
-    try {
+    await this.#attempt(async () => {
       await this.drain()
       await new Promise<void>((resolve) => clock.setTimeout(resolve, drainMs))
-      await this.#session?.revoke()
-    } catch (error) {
-      this.#settings.logger.debug(
-        { err: error, key: this.#key },
-        'left etcd without a farewell: the lease expires',
-      )
-    }
+    })
+    // No session may begin after this one: it would register again what is revoked here.
+    const ended = this.#loop.close()
+    await this.#attempt(async () => this.#session?.revoke())
     this.#status.closed()
     this.#settle(new ClosedError('the registration'))
     this.#session?.end(undefined)
-    await this.#loop.close()
+    await ended
+  }
+
+  /** A step of leaving that may fail: then the lease expires. */
+  async #attempt(step: () => Promise<void>): Promise<void> {
+    try {
+      await step()
+    } catch (error) {
+      this.#settings.logger.debug({ err: error, key: this.#key }, 'a step of leaving etcd failed')
+    }
   }
 
   async #live(host: string): Promise<SessionEnd> {
