@@ -15,6 +15,11 @@ const hopByHop: ReadonlySet<string> = new Set([
   'upgrade',
 ])
 
+/** By lower-case name. */
+export function isHopByHop(name: string): boolean {
+  return hopByHop.has(name)
+}
+
 /** Meant for all recipients: naming one in `Connection` (RFC 9110 §7.6.1 forbids it) does not remove it. */
 const endToEnd: ReadonlySet<string> = new Set([
   'authorization',

@@ -1,10 +1,12 @@
 import type { OutgoingHttpHeaders } from 'node:http'
 import type { Lease } from '../balancer/lease.ts'
 import { forwardableResponseHeaders } from '../http/header-fields.ts'
+import type { KeyRequest } from '../key/key-source.ts'
 import { topologyHeaderNames } from '../topology-headers.ts'
 import type { Attempt, UpstreamResponse } from '../transport/transport.ts'
 import type { Ending } from './client.ts'
 import type { Gateway } from './gateway.ts'
+import { applyHook } from './hooks.ts'
 import type { PreparedRequest } from './prepare.ts'
 import { relayBody, writeHead } from './respond.ts'
 import { newerTopology } from './topology-stamp.ts'
@@ -19,20 +21,10 @@ export async function passOn(
   attempt: number,
   { sent, response }: { sent: Attempt; response: UpstreamResponse },
 ): Promise<Ending> {
-  const { config, refresher } = gateway
+  const { config } = gateway
   const { client, body, position, head } = prepared
   const upstream = lease.spec.id
-  const newer = newerTopology(response.rawHeaders, lease.placement)
-  if (newer && newer.digest !== lease.placement.ring.digest) void refresher.followUp(lease, 'newer-revision')
-  const headers = answerHeaders(response.rawHeaders)
-  if (config.exposeUpstreamId) headers['x-upstream-id'] = encodeURI(upstream)
-  config.onResponse?.({
-    request: head.request,
-    upstream: lease.spec,
-    attempt,
-    status: response.status,
-    headers,
-  })
+  const headers = answerHeaders(gateway, head.request, lease, attempt, response)
   writeHead(client.response, response.status, response.statusText, headers)
   lease.responding()
   const outcome = await relayBody(response, client.response, config.timeouts.idleMs, config.clock)
@@ -53,11 +45,24 @@ export async function passOn(
   }
 }
 
-/** The upstream's headers less what is not for the client, by lower-case name. */
-export function answerHeaders(rawHeaders: readonly string[]): OutgoingHttpHeaders {
+/** The headers of an upstream's answer as the client gets them, by lower-case name. */
+export function answerHeaders(
+  { config, refresher }: Gateway,
+  request: KeyRequest,
+  lease: Lease,
+  attempt: number,
+  { status, rawHeaders }: Pick<UpstreamResponse, 'status' | 'rawHeaders'>,
+): OutgoingHttpHeaders {
+  const newer = newerTopology(rawHeaders, lease.placement)
+  if (newer && newer.digest !== lease.placement.ring.digest) void refresher.followUp(lease, 'newer-revision')
   const headers: OutgoingHttpHeaders = Object.create(null)
   for (const [name, values] of forwardableResponseHeaders(rawHeaders, gatewayNames)) {
     headers[name.toLowerCase()] = values.length === 1 ? values[0] : [...values]
   }
-  return headers
+  if (config.exposeUpstreamId) headers['x-upstream-id'] = encodeURI(lease.spec.id)
+  const { onResponse } = config
+  return applyHook(
+    headers,
+    onResponse && ((headers) => onResponse({ request, upstream: lease.spec, attempt, status, headers })),
+  )
 }

@@ -34,6 +34,11 @@ export const failures = {
   },
   keyMissing: { status: 400, code: 'KEY_MISSING', message: 'The request lacks its routing key' },
   keyTooLong: { status: 400, code: 'KEY_TOO_LONG', message: 'The routing key is too long' },
+  notWebSocket: {
+    status: 400,
+    code: 'BAD_REQUEST',
+    message: 'Expected an upgrade to websocket by GET',
+  },
   upgradeWithBody: {
     status: 400,
     code: 'BAD_REQUEST',

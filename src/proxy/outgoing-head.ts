@@ -15,6 +15,7 @@ import {
 } from '../topology-headers.ts'
 import type { OutgoingRequest } from '../transport/transport.ts'
 import type { Gateway } from './gateway.ts'
+import { applyHook } from './hooks.ts'
 import { topologyStamp } from './topology-stamp.ts'
 
 /** How the gateway calls itself in `Via`. */
@@ -41,6 +42,7 @@ export function requestHead(
   plan: BodyPlan,
 ): RequestHead {
   const headers = forwardableRequestHeaders(request, { protectedNames: routingKey.headerNames, gatewayNames })
+  delete headers['content-length']
   const trusted = trust.isTrustedPeer(request)
   Object.assign(headers, forwardedHeaders(request, { trusted, headers: config.forwardedHeaders, pseudonym }))
   const host = authorityOf(request.url)
@@ -67,12 +69,13 @@ export function outgoingRequest(
   config: Config,
 ): OutgoingRequest {
   const { target } = lease.upstream
-  const headers: OutgoingHttpHeaders = { ...head.headers }
-  if (config.hostHeader === 'upstream') headers.host = target.host
-  config.onRequest?.({ request: head.request, upstream: lease.spec, attempt, headers })
-  delete headers.connection
-  delete headers['content-length']
-  delete headers['transfer-encoding']
+  const hosted: OutgoingHttpHeaders = { ...head.headers }
+  if (config.hostHeader === 'upstream') hosted.host = target.host
+  const { onRequest } = config
+  const headers = applyHook(
+    hosted,
+    onRequest && ((headers) => onRequest({ request: head.request, upstream: lease.spec, attempt, headers })),
+  )
   Object.assign(headers, head.framing)
   headers[topologyHeader.topology] = encodeTopologyStamp(topologyStamp(lease.placement))
   headers[topologyHeader.ringOwner] = encodeRingOwner(lease.owner.id)

@@ -1,3 +1,4 @@
+import type { ClientRequest } from 'node:http'
 import httpProxy from 'http-proxy'
 import type { Clock } from '../clock.ts'
 import type { UpstreamTlsOptions } from '../options.ts'
@@ -49,15 +50,20 @@ export class HttpProxyTransport implements Transport {
 
   upgrade(request: OutgoingRequest, options: UpgradeOptions): UpgradeAttempt {
     const upgrade = new HttpProxyUpgrade(request, options, this.#clock)
-    // Emitted once, before `ws` returns.
-    this.#proxy.once('proxyReqWs', (clientRequest) => upgrade.begin(clientRequest))
-    this.#proxy.ws(
-      viewRequest(request),
-      options.socket,
-      undefined,
-      { ...proxyOptions(request.target), agent: this.#pools.freshAgentFor(request.target) },
-      () => {}, // after the upgrade: the sockets' own events say it all, and without a callback the error is thrown
-    )
+    // Emitted before `ws` returns, but not where that throws: nobody else's request must meet our listener.
+    const begin = (clientRequest: ClientRequest) => upgrade.begin(clientRequest)
+    this.#proxy.once('proxyReqWs', begin)
+    try {
+      this.#proxy.ws(
+        viewRequest(request),
+        options.socket,
+        undefined,
+        { ...proxyOptions(request.target), agent: this.#pools.freshAgentFor(request.target) },
+        () => {}, // after the upgrade: the sockets' own events say it all, and without a callback the error is thrown
+      )
+    } finally {
+      this.#proxy.off('proxyReqWs', begin)
+    }
     upgrade.takeOver()
     return upgrade
   }

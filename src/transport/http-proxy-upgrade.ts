@@ -1,13 +1,15 @@
-import type { ClientRequest, IncomingMessage } from 'node:http'
+import type { ClientRequest, IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
 import type { Clock } from '../clock.ts'
 import { Exchange } from './exchange.ts'
 import { upstreamResponse } from './responses.ts'
 import type { OutgoingRequest, UpgradeAttempt, UpgradeOptions, UpgradeOutcome } from './transport.ts'
 
-/** One WebSocket handshake with one upstream. Until it succeeds, the client's socket may still go to another one. */
+/** One WebSocket handshake with one upstream. Until the sockets are joined, the client's may still go to another one. */
 export class HttpProxyUpgrade extends Exchange<UpgradeOutcome> implements UpgradeAttempt {
   readonly #options: UpgradeOptions
+  /** The upstream's socket, from its consent until it is joined. */
+  #waiting: Duplex | undefined
 
   constructor(request: OutgoingRequest, options: UpgradeOptions, clock: Clock) {
     super(request, options.timeouts.connectMs, clock)
@@ -21,37 +23,54 @@ export class HttpProxyUpgrade extends Exchange<UpgradeOutcome> implements Upgrad
   }
 
   /**
-   * Called when `http-proxy` has hung its listeners on the request. Those for an error and for a refusal write to and
-   * end the client's socket, which another upstream may still want: they give way to ours. The one that joins the
-   * sockets stays.
+   * Called when `http-proxy` has hung its listeners on the request. They write to the client's socket, which another
+   * upstream may still want: those for an error and for a refusal give way to ours, the one that joins the sockets
+   * waits for `join`.
    */
   takeOver(): void {
     const { clientRequest } = this
     if (!clientRequest) return
+    const joiners = clientRequest.listeners('upgrade')
     clientRequest.removeAllListeners('error').on('error', (error) => this.fail(error))
     clientRequest.removeAllListeners('response').once('response', (message: IncomingMessage) => {
       message.on('error', () => {}) // told by `close` without `complete`
       this.settle({ kind: 'refused', response: upstreamResponse(message) })
     })
-    clientRequest.prependOnceListener('upgrade', (message, upstreamSocket) => {
-      const { socket, head, onUpgraded } = this.#options
-      onUpgraded?.(message.headers)
-      if (head.length > 0) socket.unshift(head)
-      this.settle({ kind: 'upgraded', closed: bothClosed(socket, upstreamSocket) })
+    clientRequest.removeAllListeners('upgrade').once('upgrade', (message, upstream, upstreamHead) => {
+      upstream.on('error', () => {}) // told by `close`
+      this.#waiting = upstream
+      this.settle({
+        kind: 'upgraded',
+        rawHeaders: message.rawHeaders,
+        join: (headers) => {
+          this.#waiting = undefined
+          message.headers = headers as IncomingHttpHeaders // what http-proxy writes the 101 from
+          for (const join of joiners) join.call(clientRequest, message, upstream, upstreamHead)
+          return this.#untilClosed(upstream)
+        },
+      })
     })
   }
-}
 
-/** Resolves when both are closed; the end of one is the end of the other. */
-function bothClosed(client: Duplex, upstream: Duplex): Promise<void> {
-  const closed = (socket: Duplex, other: Duplex) =>
-    new Promise<void>((resolve) => {
-      const done = () => {
-        other.destroy()
+  override abort(): void {
+    super.abort()
+    this.#waiting?.destroy() // Node's request let go of it with the upgrade
+  }
+
+  /**
+   * Resolves when the upstream's socket is gone. The client's goes with it: at once, or behind a clean end when all that
+   * the upstream said has been sent.
+   */
+  #untilClosed(upstream: Duplex): Promise<void> {
+    const { socket } = this.#options
+    if (socket.destroyed) upstream.destroy()
+    else socket.once('close', () => upstream.destroy())
+    return new Promise((resolve) => {
+      upstream.once('close', () => {
+        if (upstream.readableEnded) socket.resume()
+        else socket.destroy()
         resolve()
-      }
-      if (socket.closed) done()
-      else socket.once('close', done)
+      })
     })
-  return Promise.all([closed(client, upstream), closed(upstream, client)]).then(() => {})
+  }
 }

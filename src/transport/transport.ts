@@ -88,11 +88,17 @@ export interface AttemptOptions {
 /**
  * How the upgrade ended.
  *
- * - `upgraded`: both sockets are joined; `closed` resolves once they are gone
+ * - `upgraded`: the upstream has agreed. `join` sends the client the 101 with these headers and joins the sockets; it
+ *   resolves when the upstream's is gone
  * - `refused`: the upstream answered something else; the caller passes it on or tries elsewhere
  */
 export type UpgradeOutcome =
-  | { readonly kind: 'upgraded'; readonly closed: Promise<void> }
+  | {
+      readonly kind: 'upgraded'
+      /** Names and values in turn, as received. */
+      readonly rawHeaders: readonly string[]
+      join(headers: OutgoingHttpHeaders): Promise<void>
+    }
   | { readonly kind: 'refused'; readonly response: UpstreamResponse }
   | Exclude<AttemptOutcome, { kind: 'responded' } | { kind: 'staleSocket' }>
 
@@ -104,13 +110,9 @@ export interface UpgradeAttempt {
 }
 
 export interface UpgradeOptions {
-  /** The client's connection. Untouched unless the outcome is `upgraded`. */
+  /** The client's connection, with all that came behind its head still to be read. Untouched until it is joined. */
   readonly socket: Duplex
-  /** What the client sent behind its head. */
-  readonly head: Buffer
   readonly timeouts: { readonly connectMs: number; readonly handshakeMs: number }
-  /** May change the headers of the 101 answer. */
-  onUpgraded?(headers: IncomingMessage['headers']): void
 }
 
 /** An HTTP client that carries attempts to upstreams. It decides nothing: no retries, no health, no headers of its own. */

@@ -1,0 +1,30 @@
+import type { OutgoingHttpHeaders } from 'node:http'
+import { isHopByHop } from '../http/header-fields.ts'
+import { topologyHeaderNames } from '../topology-headers.ts'
+
+/**
+ * Lets the operator's hook change headers, by any spelling of their names. What frames the message, holds for one
+ * connection or speaks of the topology stays as it was: a hook cannot desynchronise two servers.
+ * @returns the headers by lower-case name
+ */
+export function applyHook(
+  headers: OutgoingHttpHeaders,
+  hook: ((headers: OutgoingHttpHeaders) => void) | undefined,
+): OutgoingHttpHeaders {
+  if (!hook) return headers
+  const before = Object.entries(headers).filter(([name]) => isReserved(name))
+  hook(headers)
+  const changed: OutgoingHttpHeaders = Object.create(null)
+  for (const [spelling, value] of Object.entries(headers)) {
+    const name = spelling.toLowerCase()
+    if (value !== undefined && !isReserved(name)) changed[name] = value
+  }
+  return Object.assign(changed, Object.fromEntries(before))
+}
+
+function isReserved(name: string): boolean {
+  return isHopByHop(name) || framing.has(name) || topologyHeaderNames.includes(name)
+}
+
+/** Beside the hop-by-hop ones, what tells the recipient what to expect behind the head. */
+const framing: ReadonlySet<string> = new Set(['content-length', 'expect', 'trailer'])

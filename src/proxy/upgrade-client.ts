@@ -1,0 +1,88 @@
+import type { OutgoingHttpHeaders } from 'node:http'
+import type { Duplex } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import type { Clock } from '../clock.ts'
+import type { KeyRequest } from '../key/key-source.ts'
+import { PhaseTimer } from '../transport/phase-timer.ts'
+import type { UpstreamResponse } from '../transport/transport.ts'
+import { Client } from './client.ts'
+import type { Failure } from './failure.ts'
+import { failureBody, type RelayOutcome, retryAfterSeconds, serialiseHead } from './respond.ts'
+
+/** How long a client may take to end its side behind the end of ours, in milliseconds. */
+const lingerMs = 2_000
+
+/** A client that waits for its connection to be upgraded: there is no response object, only the socket. */
+export class UpgradeClient extends Client {
+  readonly socket: Duplex
+  /** Resolves when the connection is closed. */
+  readonly closed: Promise<void>
+  readonly #clock: Clock
+
+  constructor(request: KeyRequest, socket: Duplex, clock: Clock) {
+    super(request)
+    this.socket = socket
+    this.#clock = clock
+    socket.on('error', () => {}) // told by `close`
+    socket.once('finish', () => this.#linger())
+    this.closed = new Promise((resolve) => {
+      const close = () => {
+        this.leave()
+        resolve()
+      }
+      if (socket.destroyed) close()
+      else socket.once('close', close)
+    })
+  }
+
+  override breakOff(): void {
+    this.socket.destroy()
+  }
+
+  /** Passes on an answer other than 101: status line, headers, body, and the end of the connection. Never rejects. */
+  async relay(
+    response: UpstreamResponse,
+    headers: OutgoingHttpHeaders,
+    idleMs: number,
+  ): Promise<RelayOutcome> {
+    const { body, status, statusText } = response
+    let failure: RelayOutcome = 'client-gone'
+    const idle = new PhaseTimer(this.#clock, () => {
+      failure = 'idle'
+      body.destroy()
+    })
+    body.once('error', () => {
+      if (failure !== 'idle' && !this.socket.destroyed) failure = 'upstream-broke'
+    })
+    idle.start(idleMs)
+    body.on('data', () => idle.touch())
+    this.socket.write(serialiseHead(status, statusText, { ...headers, connection: 'close' }))
+    try {
+      await pipeline(body, this.socket)
+      return 'complete'
+    } catch {
+      return failure
+    } finally {
+      idle.stop()
+    }
+  }
+
+  protected override answer(failure: Failure): void {
+    const { type, body } = failureBody(this.request, failure)
+    const headers: OutgoingHttpHeaders = {
+      'content-type': type,
+      'content-length': Buffer.byteLength(body),
+      'cache-control': 'no-store',
+      connection: 'close',
+      ...(failure.retryAfterMs !== undefined && { 'retry-after': retryAfterSeconds(failure.retryAfterMs) }),
+    }
+    this.socket.end(serialiseHead(failure.status, undefined, headers) + body)
+  }
+
+  /** A close on bytes that nobody has read would reset the connection, and our last words with it (RFC 9112 §9.6). */
+  #linger(): void {
+    this.socket.resume()
+    const timer = this.#clock.setTimeout(() => this.socket.destroy(), lingerMs)
+    this.socket.once('close', () => timer.cancel())
+  }
+}
