@@ -10,8 +10,11 @@ export interface Timer {
 export interface Clock {
   /** Milliseconds on a clock that never goes back; its zero means nothing. */
   now(): number
-  /** Calls `callback` once after `milliseconds`. The timer does not keep the process alive. */
-  setTimeout(callback: () => void, milliseconds: number): Timer
+  /**
+   * Calls `callback` once after `milliseconds`. The process may end before that, unless `keepProcessAlive` is set: for
+   * a wait that somebody was promised the end of.
+   */
+  setTimeout(callback: () => void, milliseconds: number, options?: { keepProcessAlive: boolean }): Timer
   /** A number in [0, 1). */
   random(): number
 }
@@ -19,9 +22,9 @@ export interface Clock {
 /** The process's own clock and generator. */
 export const systemClock: Clock = {
   now: () => performance.now(),
-  setTimeout(callback, milliseconds) {
+  setTimeout(callback, milliseconds, options) {
     const handle = setTimeout(callback, milliseconds)
-    handle.unref()
+    if (!options?.keepProcessAlive) handle.unref()
     return { cancel: () => clearTimeout(handle) }
   },
   random: Math.random,

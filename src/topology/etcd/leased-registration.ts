@@ -90,7 +90,7 @@ export class LeasedRegistration implements Registration {
     const { clock, drainMs } = this.#settings
     await this.#attempt(async () => {
       await this.drain()
-      await new Promise<void>((resolve) => clock.setTimeout(resolve, drainMs))
+      await new Promise<void>((resolve) => clock.setTimeout(resolve, drainMs, { keepProcessAlive: true }))
     })
     // No session may begin after this one: it would register again what is revoked here.
     const ended = this.#loop.close()

@@ -32,7 +32,6 @@ export interface Registration {
   drain(): Promise<void>
   /**
    * Drains, waits `drainMs`, revokes the lease. Never rejects: without etcd the lease expires. Idempotent.
-   * Waiting keeps no process alive by itself: close it before the server that it stands for.
    */
   close(): Promise<void>
 }
