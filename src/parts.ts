@@ -35,11 +35,9 @@ export function createParts(config: Config): Parts {
   const routingKey = new RoutingKey(config, trust, events)
   const balancer = new Balancer(config, events)
   const readiness = new Readiness(clock)
-  const transport = new HttpProxyTransport({
-    connectionsPerUpstream: limits.connectionsPerUpstream,
-    tls: config.upstreamTls,
-    clock,
-  })
+  const { connectionsPerUpstream } = limits
+  const pools = { connectionsPerUpstream, idleMs: config.timeouts.idleMs, tls: config.upstreamTls }
+  const transport = new HttpProxyTransport(pools, clock)
   const healthChecker =
     config.healthCheck &&
     new HealthChecker({ ...config.healthCheck, tls: config.upstreamTls }, clock, (id, healthy) =>

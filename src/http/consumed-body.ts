@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import { stringify } from 'qs'
 import type { KeyRequest } from '../key/key-source.ts'
+import { hasBody } from './framing.ts'
 
 /** Where the bytes of a request's body are to come from. */
 export type BodyPlan =
@@ -66,11 +67,6 @@ export function parsedJson(request: KeyRequest, plan: BodyPlan, bytes: Buffer | 
   } else if (isEncoded(request)) return undefined
   // The decoder takes off a byte order mark, as body-parser does.
   return parsed(new TextDecoder().decode(bytes))
-}
-
-/** RFC 9112 §6: a request has a body exactly when one of these fields says so. */
-function hasBody({ headers }: IncomingMessage): boolean {
-  return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0
 }
 
 function isUnread(request: IncomingMessage): boolean {

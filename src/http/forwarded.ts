@@ -10,6 +10,8 @@ export interface ForwardedOptions {
   readonly headers: readonly ForwardedHeader[]
   /** The gateway's name in `Via` (RFC 9110 §7.6.3 `received-by`). */
   readonly pseudonym: string
+  /** Host and port that the client asked for; by default what its `Host` field says. */
+  readonly authority?: string | undefined
 }
 
 /** Whether a header tells of the hops before us, by lower-case name: a client's word on it counts only under trust. */
@@ -24,15 +26,17 @@ export function isForwardedField(name: string): boolean {
  */
 export function forwardedHeaders(
   request: IncomingMessage,
-  { trusted, headers, pseudonym }: ForwardedOptions,
+  { trusted, headers, pseudonym, authority = request.headers.host }: ForwardedOptions,
 ): Record<string, string> {
   const received = trusted ? receivedFields(request) : {}
   const via = request.headers.via
   return {
     ...received,
     ...(via !== undefined && { via }),
-    ...(headers.includes('x-forwarded') && xForwarded(request, received)),
-    ...(headers.includes('forwarded') && { forwarded: append(received.forwarded, element(request)) }),
+    ...(headers.includes('x-forwarded') && xForwarded(request, received, authority)),
+    ...(headers.includes('forwarded') && {
+      forwarded: append(received.forwarded, element(request, authority)),
+    }),
     ...(headers.includes('via') && { via: append(via, `${request.httpVersion} ${pseudonym}`) }),
   }
 }
@@ -46,10 +50,14 @@ function receivedFields({ headers }: IncomingMessage): Record<string, string> {
 }
 
 /** The de-facto headers. A peer on a Unix socket has no address to add. */
-function xForwarded(request: IncomingMessage, received: Record<string, string>): Record<string, string> {
+function xForwarded(
+  request: IncomingMessage,
+  received: Record<string, string>,
+  authority: string | undefined,
+): Record<string, string> {
   const peer = peerAddress(request)
   const proto = received['x-forwarded-proto'] ?? protocol(request)
-  const host = received['x-forwarded-host'] ?? request.headers.host
+  const host = received['x-forwarded-host'] ?? authority
   const port = received['x-forwarded-port'] ?? portOf(host ?? '', proto)
   return {
     ...(peer !== 'unix' && { 'x-forwarded-for': append(received['x-forwarded-for'], peer) }),
@@ -60,12 +68,11 @@ function xForwarded(request: IncomingMessage, received: Record<string, string>):
 }
 
 /** RFC 7239 §4: this hop's element. */
-function element(request: IncomingMessage): string {
+function element(request: IncomingMessage, authority: string | undefined): string {
   const peer = peerAddress(request)
-  const { host } = request.headers
   const node = peer === 'unix' ? 'unknown' : isIPv6(peer) ? `[${peer}]` : peer
   const parts = [`for=${quoted(node)}`, `proto=${protocol(request)}`]
-  if (host !== undefined) parts.push(`host=${quoted(host)}`)
+  if (authority !== undefined) parts.push(`host=${quoted(authority)}`)
   return parts.join(';')
 }
 

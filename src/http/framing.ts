@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http'
+import { isFieldName, isFieldValue } from './header-fields.ts'
 
 /** Why a request cannot be passed on, as its answer: nothing in the text comes from the client. */
 export interface FramingFault {
@@ -22,13 +23,24 @@ export function checkFraming(request: IncomingMessage, limits: FramingLimits): F
     return { status: 431, message: `Expected at most ${limits.requestHeaderBytes} bytes of headers` }
   }
   return (
-    checkLength(rawHeaders) ?? checkTransferCoding(rawHeaders, isHttp10) ?? checkHost(rawHeaders, isHttp10)
+    checkCharacters(rawHeaders) ??
+    checkLength(rawHeaders) ??
+    checkTransferCoding(rawHeaders, isHttp10) ??
+    checkHost(rawHeaders, isHttp10)
   )
 }
 
 /** Whether the head announces content (RFC 9112 §6.3); `Content-Length: 0` announces none. */
 export function hasBody({ headers }: IncomingMessage): boolean {
   return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0
+}
+
+/** RFC 9112 §5.1 and RFC 9110 §5.5: white space in a name or a control character in a value is read in many ways. */
+function checkCharacters(rawHeaders: readonly string[]): FramingFault | undefined {
+  const areValid = rawHeaders.every((text, index) =>
+    index % 2 === 0 ? isFieldName(text) : isFieldValue(text),
+  )
+  return areValid ? undefined : badRequest('Expected header fields of valid characters')
 }
 
 /** RFC 9112 §6.3 item 5 lets a recipient refuse repeated lengths even when they agree, and we do. */

@@ -85,6 +85,32 @@ export function forwardableResponseHeaders(
     .map(([, { name, values }]) => [name, values])
 }
 
+/**
+ * What of a message's trailers goes on. RFC 9110 §6.5.1 has no place there for fields that frame, route or authenticate,
+ * and a recipient that merges trailers into the head must not get there what was kept out of the head. What Node would
+ * not write (a lenient parser lets it in) is dropped as well.
+ */
+export function forwardableTrailers(
+  rawTrailers: readonly string[],
+  gatewayNames: ReadonlySet<string>,
+): [name: string, value: string][] {
+  return inPairs(rawTrailers).filter(([field, value]) => {
+    const name = field.toLowerCase()
+    const isForHead = hopByHop.has(name) || endToEnd.has(name) || isForwardedField(name)
+    return !isForHead && !gatewayNames.has(name) && isFieldName(name) && isFieldValue(value)
+  })
+}
+
+/** RFC 9110 §5.6.2 token. */
+export function isFieldName(text: string): boolean {
+  return /^[\w!#$%&'*+.^`|~-]+$/.test(text)
+}
+
+/** RFC 9110 §5.5: no control characters but the tab. */
+export function isFieldValue(text: string): boolean {
+  return !/[^\t\x20-\x7e\x80-\xff]/.test(text)
+}
+
 function listMembers(values: readonly string[]): ReadonlySet<string> {
   return new Set(values.flatMap((value) => value.split(',')).map((member) => member.trim().toLowerCase()))
 }

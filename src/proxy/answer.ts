@@ -2,16 +2,14 @@ import type { OutgoingHttpHeaders } from 'node:http'
 import type { Lease } from '../balancer/lease.ts'
 import { forwardableResponseHeaders } from '../http/header-fields.ts'
 import type { KeyRequest } from '../key/key-source.ts'
-import { topologyHeaderNames } from '../topology-headers.ts'
 import type { Attempt, UpstreamResponse } from '../transport/transport.ts'
 import type { Ending } from './client.ts'
 import type { Gateway } from './gateway.ts'
 import { applyHook } from './hooks.ts'
+import { gatewayNames } from './outgoing-head.ts'
 import type { PreparedRequest } from './prepare.ts'
 import { relayBody, writeHead } from './respond.ts'
 import { newerTopology } from './topology-stamp.ts'
-
-const gatewayNames: ReadonlySet<string> = new Set(topologyHeaderNames)
 
 /** Passes an upstream's answer on to the client, and tells its breaker how that ended. */
 export async function passOn(

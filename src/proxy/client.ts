@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http'
 import type { KeyRequest } from '../key/key-source.ts'
 import type { RequestOutcome } from '../observe/events.ts'
 import type { Failure } from './failure.ts'
-import { answerFailure } from './respond.ts'
+import { answerFailure, breakOff } from './respond.ts'
 
 /** How a request ended, for metrics. */
 export interface Ending {
@@ -72,7 +72,7 @@ export class HttpClient extends Client {
   }
 
   override breakOff(): void {
-    this.response.destroy()
+    breakOff(this.response)
   }
 
   protected override answer(failure: Failure): void {

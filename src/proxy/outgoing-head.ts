@@ -21,7 +21,8 @@ import { topologyStamp } from './topology-stamp.ts'
 /** How the gateway calls itself in `Via`. */
 const pseudonym = 'consistent-hash-proxy'
 
-const gatewayNames: ReadonlySet<string> = new Set(topologyHeaderNames)
+/** What only the gateway says, to upstreams, and keeps from clients. */
+export const gatewayNames: ReadonlySet<string> = new Set(topologyHeaderNames)
 
 /** What of a request is the same for all its attempts. */
 export interface RequestHead {
@@ -43,10 +44,11 @@ export function requestHead(
 ): RequestHead {
   const headers = forwardableRequestHeaders(request, { protectedNames: routingKey.headerNames, gatewayNames })
   delete headers['content-length']
+  const authority = authorityOf(request.url)
+  if (authority !== undefined) headers.host = authority
   const trusted = trust.isTrustedPeer(request)
-  Object.assign(headers, forwardedHeaders(request, { trusted, headers: config.forwardedHeaders, pseudonym }))
-  const host = authorityOf(request.url)
-  if (host !== undefined) headers.host = host
+  const forwarding = { trusted, headers: config.forwardedHeaders, pseudonym, authority }
+  Object.assign(headers, forwardedHeaders(request, forwarding))
   if (plan.kind === 'bytes') {
     delete headers['content-encoding']
     if (plan.contentType !== undefined) headers['content-type'] = plan.contentType
@@ -54,7 +56,7 @@ export function requestHead(
   return {
     request,
     method: request.method ?? 'GET',
-    path: config.rewritePath ? checkedPath(config.rewritePath(path, request)) : path,
+    path: config.rewritePath && path !== '*' ? checkedPath(config.rewritePath(path, request)) : path,
     headers,
     framing: framingOf(request, plan),
   }
@@ -81,7 +83,9 @@ export function outgoingRequest(
   headers[topologyHeader.ringOwner] = encodeRingOwner(lease.owner.id)
   headers[topologyHeader.keyHash] = encodeKeyHash(position)
   headers[topologyHeader.attempt] = encodeAttempt(attempt)
-  return { target, method: head.method, path: target.basePath + head.path, headers }
+  // RFC 9112 §3.2.4: `*` is the server as a whole, below no path.
+  const path = head.path === '*' ? head.path : target.basePath + head.path
+  return { target, method: head.method, path, headers }
 }
 
 /** The request target below the mount point, in origin form (RFC 9112 §3.2), otherwise byte for byte as it came. */

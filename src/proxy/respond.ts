@@ -1,11 +1,19 @@
 // The only writer to a client's response: of upstreams' answers and of our own.
 
-import { type IncomingMessage, type OutgoingHttpHeaders, type ServerResponse, STATUS_CODES } from 'node:http'
+import {
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  type OutgoingHttpHeaders,
+  type ServerResponse,
+  STATUS_CODES,
+} from 'node:http'
+import { finished } from 'node:stream'
 import type { Clock } from '../clock.ts'
-import { inPairs } from '../http/header-fields.ts'
+import { forwardableTrailers } from '../http/header-fields.ts'
 import { PhaseTimer } from '../transport/phase-timer.ts'
 import type { UpstreamResponse } from '../transport/transport.ts'
 import type { Failure } from './failure.ts'
+import { gatewayNames } from './outgoing-head.ts'
 
 /** How passing an answer on ended. */
 export type RelayOutcome = 'complete' | 'upstream-broke' | 'idle' | 'client-gone'
@@ -13,7 +21,7 @@ export type RelayOutcome = 'complete' | 'upstream-broke' | 'idle' | 'client-gone
 /** Answers the client ourselves; behind an answer that has begun only the connection can be broken. */
 export function answerFailure(request: IncomingMessage, response: ServerResponse, failure: Failure): void {
   if (response.headersSent) {
-    response.destroy()
+    breakOff(response)
     return
   }
   const { type, body } = failureBody(request, failure)
@@ -23,9 +31,47 @@ export function answerFailure(request: IncomingMessage, response: ServerResponse
   response.setHeader('cache-control', 'no-store')
   if (failure.retryAfterMs !== undefined)
     response.setHeader('retry-after', retryAfterSeconds(failure.retryAfterMs))
-  // What is left of the request's body is nobody's: the connection cannot carry another request.
-  if (!request.complete) response.setHeader('connection', 'close')
-  response.end(body)
+  if (request.complete) response.end(body)
+  else answerEarly(request, response, body)
+}
+
+/** Milliseconds without a byte after which nobody waits for the rest of a request (nginx's `lingering_timeout`). */
+const lingerMs = 5_000
+
+/**
+ * Answers a client that still sends its body. A connection closed with unread bytes is reset, and the reset may overtake
+ * the answer: so the rest is read to nothing first (RFC 9112 §9.6).
+ */
+function answerEarly(request: IncomingMessage, response: ServerResponse, body: string): void {
+  response.setHeader('connection', 'close')
+  response.write(body)
+  finished(request, () => response.end())
+  response.setTimeout(lingerMs, () => response.destroy())
+  request.removeAllListeners('readable').resume()
+}
+
+/** Ends the connection such that the client sees that its answer is not whole. */
+export function breakOff(response: ServerResponse): void {
+  const endIsMarked = response.chunkedEncoding || response.hasHeader('content-length')
+  // Where only the end of the connection ends the body, as for HTTP/1.0, a regular one would look like it.
+  if (!endIsMarked && response.socket && !('encrypted' in response.socket)) response.socket.resetAndDestroy()
+  response.destroy()
+}
+
+/** Passes the links of early hints on (RFC 8297). */
+export function writeEarlyHints(
+  request: IncomingMessage,
+  response: ServerResponse,
+  { link }: IncomingHttpHeaders,
+): void {
+  // RFC 9110 §15.2: HTTP/1.0 knows no informational answers.
+  if (link === undefined || request.httpVersion === '1.0' || response.headersSent || response.destroyed)
+    return
+  try {
+    response.writeEarlyHints({ link: [link].flat().flatMap((links) => links.split(/,\s*(?=<)/)) })
+  } catch {
+    // Node checks the form of a link; a hint that it does not like is no loss.
+  }
 }
 
 /** A short text, or JSON for whoever accepts it. */
@@ -88,17 +134,18 @@ export function relayBody(
       clearImmediate(flush)
       if (how !== 'complete') body.destroy()
       // A client that gets less than the whole must see it: only a broken connection says so.
-      if (how === 'upstream-broke' || how === 'idle') response.destroy()
+      if (how !== 'complete') breakOff(response)
       resolve(how)
     }
-    const idle = new PhaseTimer(clock, () => end('idle'))
+    // A client that takes nothing keeps the upstream from sending: its own idleness, not the upstream's.
+    const idle = new PhaseTimer(clock, () => end(response.writableNeedDrain ? 'client-gone' : 'idle'))
     idle.start(idleMs)
     // The head of an answer whose body is slow to start must not wait for it (server-sent events).
     const flush = setImmediate(() => response.flushHeaders())
     body.on('data', () => idle.touch())
     body.once('end', () => {
       if (!upstream.isComplete()) return end('upstream-broke')
-      response.addTrailers(inPairs(upstream.rawTrailers()))
+      response.addTrailers(forwardableTrailers(upstream.rawTrailers(), gatewayNames))
       response.end()
       end('complete')
     })

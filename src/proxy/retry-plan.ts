@@ -50,8 +50,11 @@ export function failureOf(outcome: AttemptOutcome): Failure {
   switch (outcome.kind) {
     case 'connectFailed':
       return failures.unreachable
+    case 'queuedTooLong':
     case 'timedOut':
       return failures.timeout
+    case 'bodyStalled':
+      return failures.bodyTooSlow
     case 'responded':
       return outcome.response.status === 421 ? failures.misdirected : failures.unreachable
     default:

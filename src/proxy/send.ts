@@ -1,11 +1,11 @@
-import type { IncomingHttpHeaders } from 'node:http'
 import type { Lease } from '../balancer/lease.ts'
 import type { Config } from '../config.ts'
+import { forwardableTrailers } from '../http/header-fields.ts'
 import type { Attempt, AttemptTimeouts } from '../transport/transport.ts'
-import type { HttpClient } from './client.ts'
 import type { Gateway } from './gateway.ts'
-import { outgoingRequest } from './outgoing-head.ts'
+import { gatewayNames, outgoingRequest } from './outgoing-head.ts'
 import type { PreparedRequest } from './prepare.ts'
+import { writeEarlyHints } from './respond.ts'
 
 /** A request on its way to one upstream, with what has to be known to judge how it ends. */
 export interface Sending {
@@ -33,11 +33,14 @@ export function send(
         body.open().once('end', () => {
           waitingSince = clock.now()
         }),
-      trailers: () => head.request.rawTrailers,
+      trailers: () => forwardableTrailers(head.request.rawTrailers, gatewayNames),
     },
-    timeouts: { connectMs: Math.min(connectMs, left), firstByteMs: Math.min(firstByteMs, left), idleMs },
+    timeouts: { connectMs, firstByteMs, idleMs, totalMs: left },
     freshConnection,
-    onInformation: (status, headers) => passHintsOn(client, status, headers),
+    onInformation: (status, headers) => {
+      // Only 103 is for the client; 100 has been answered, and 102 keeps nobody's connection alive here.
+      if (status === 103) writeEarlyHints(client.request, client.response, headers)
+    },
   })
   return {
     sent,
@@ -46,17 +49,7 @@ export function send(
   }
 }
 
-function attemptTimeouts({ timeouts, retry }: Config): AttemptTimeouts {
+function attemptTimeouts({ timeouts, retry }: Config): Omit<AttemptTimeouts, 'totalMs'> {
   const { connectMs, firstByteMs, idleMs } = timeouts
   return { connectMs, firstByteMs: Math.min(firstByteMs, retry.perTryTimeoutMs ?? firstByteMs), idleMs }
-}
-
-/** Only 103 (RFC 8297) is for the client; 100 has been answered, and 102 keeps nobody's connection alive here. */
-function passHintsOn({ response }: HttpClient, status: number, headers: IncomingHttpHeaders): void {
-  if (status !== 103 || response.headersSent || response.destroyed || headers.link === undefined) return
-  try {
-    response.writeEarlyHints({ link: [headers.link].flat().join(', ') })
-  } catch {
-    // Node checks the form of a link; a hint that it does not like is no loss.
-  }
 }

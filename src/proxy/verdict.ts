@@ -50,10 +50,11 @@ export interface Verdict {
  * | answer, failure status | failure by status | respond; retry if listed and idempotent and replayable |
  * | 421 | nothing | retry, any method if replayable (RFC 9110 §15.5.20) |
  * | no connection | failure | retry, any method: nothing was sent |
+ * | no free connection in time | failure, by timeout | likewise |
  * | stale keep-alive socket | nothing | replay if idempotent and replayable, else fail |
  * | broken, timed out | failure | retry if idempotent and replayable, else fail |
  * | no connection, timed out, as a retry near the deadline | nothing | as above |
- * | given up by us | nothing | fail |
+ * | body stalled by the client, given up by us | nothing | fail |
  */
 export function judge(outcome: AttemptOutcome, facts: RequestFacts, rules: StatusRules): Verdict {
   switch (outcome.kind) {
@@ -65,6 +66,8 @@ export function judge(outcome: AttemptOutcome, facts: RequestFacts, rules: Statu
         health: facts.hurried ? 'ignore' : 'connect',
         next: { step: 'retry', reason: 'connect', sent: false, stale: true },
       }
+    case 'queuedTooLong':
+      return { health: 'timeout', next: { step: 'retry', reason: 'timeout', sent: false, stale: false } }
     case 'staleSocket':
       // On a connection of its own there is no idle socket to lose: the upstream broke it.
       return facts.isReplay
@@ -74,6 +77,7 @@ export function judge(outcome: AttemptOutcome, facts: RequestFacts, rules: Statu
       return { health: 'reset', next: again('reset', facts) }
     case 'timedOut':
       return { health: facts.hurried ? 'ignore' : 'timeout', next: again('timeout', facts) }
+    case 'bodyStalled':
     case 'aborted':
       return { health: 'ignore', next: { step: 'fail', giveUp: undefined } }
     default:

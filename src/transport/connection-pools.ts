@@ -1,24 +1,33 @@
-import { Agent as HttpAgent } from 'node:http'
+import { type AgentOptions, Agent as HttpAgent } from 'node:http'
 import { Agent as HttpsAgent } from 'node:https'
+import { isIP } from 'node:net'
 import type { UpstreamTlsOptions } from '../options.ts'
 import type { Target } from './transport.ts'
+
+export interface PoolOptions {
+  /** Connections to one upstream; further requests wait. */
+  readonly connectionsPerUpstream: number
+  /** Milliseconds after which an idle connection is closed, or a second before the upstream says that it will. */
+  readonly idleMs: number
+  readonly tls: UpstreamTlsOptions
+}
 
 /** One keep-alive agent for each upstream address. */
 export class ConnectionPools {
   readonly #agents = new Map<string, HttpAgent>()
-  readonly #connectionsPerUpstream: number
-  readonly #tls: UpstreamTlsOptions
+  readonly #options: PoolOptions
 
-  constructor(connectionsPerUpstream: number, tls: UpstreamTlsOptions) {
-    this.#connectionsPerUpstream = connectionsPerUpstream
-    this.#tls = tls
+  constructor(options: PoolOptions) {
+    this.#options = options
   }
 
   agentFor(target: Target): HttpAgent {
     const origin = originOf(target)
     let agent = this.#agents.get(origin)
     if (!agent) {
-      agent = this.#create(target, { keepAlive: true, maxSockets: this.#connectionsPerUpstream })
+      const { connectionsPerUpstream: maxSockets, idleMs: timeout } = this.#options
+      // With a timeout of its own Node's agent also keeps to the upstream's (`Keep-Alive: timeout=5`).
+      agent = this.#create(target, { keepAlive: true, maxSockets, maxFreeSockets: maxSockets, timeout })
       this.#agents.set(origin, agent)
     }
     return agent
@@ -46,15 +55,16 @@ export class ConnectionPools {
     this.#agents.clear()
   }
 
-  #create(target: Target, options: { keepAlive: boolean; maxSockets?: number }): HttpAgent {
+  #create(target: Target, options: AgentOptions): HttpAgent {
     if (target.protocol === 'http:') return new HttpAgent(options)
-    const { ca, cert, key, servername } = this.#tls
+    const { ca, cert, key, servername } = this.#options.tls
     return new HttpsAgent({
       ...options,
       ...(ca === undefined ? {} : { ca }),
       ...(cert === undefined ? {} : { cert }),
       ...(key === undefined ? {} : { key }),
-      ...(servername === undefined ? {} : { servername }),
+      // Never left to Node, which would take the `Host` that a client sent: for verification and as part of the pool's name.
+      servername: servername ?? (isIP(target.hostname) ? '' : target.hostname),
     })
   }
 }

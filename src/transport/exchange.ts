@@ -7,7 +7,10 @@ import { whenConnected } from './when-connected.ts'
 /** The ends that a request and an upgrade have in common. */
 type CommonOutcome =
   | { readonly kind: 'connectFailed' | 'broken'; readonly error: Error }
-  | { readonly kind: 'timedOut' | 'aborted' }
+  | { readonly kind: 'queuedTooLong' | 'timedOut' | 'aborted' }
+
+/** How far it is: waiting for the pool, for the connection, or on a connection that stands. */
+type Stage = 'queued' | 'connecting' | 'new' | 'reused'
 
 /**
  * One client request under way: settles its outcome once, knows whether the connection stood (before that nothing
@@ -18,15 +21,28 @@ export abstract class Exchange<Outcome extends { kind: string }> {
   protected readonly timer: PhaseTimer
   readonly #request: OutgoingRequest
   readonly #connectMs: number
+  readonly #clock: Clock
+  #deadline: number
   #resolve: (outcome: Outcome | CommonOutcome) => void = () => {}
   #clientRequest: ClientRequest | undefined
-  #connected = false
+  #stage: Stage = 'queued'
   #settled = false
 
-  protected constructor(request: OutgoingRequest, connectMs: number, clock: Clock) {
+  /** `totalMs`: how long all the waiting may take together. */
+  protected constructor(
+    request: OutgoingRequest,
+    connectMs: number,
+    clock: Clock,
+    totalMs = Number.POSITIVE_INFINITY,
+  ) {
     this.#request = request
     this.#connectMs = connectMs
-    this.timer = new PhaseTimer(clock, () => this.#timedOut())
+    this.#clock = clock
+    this.#deadline = clock.now() + totalMs
+    this.timer = new PhaseTimer(clock, () => {
+      this.settle(this.tooLate())
+      this.#clientRequest?.destroy()
+    })
     this.outcome = new Promise((resolve) => {
       this.#resolve = resolve
     })
@@ -38,7 +54,7 @@ export abstract class Exchange<Outcome extends { kind: string }> {
   }
 
   fail(error: Error): void {
-    this.settle({ kind: this.#connected ? 'broken' : 'connectFailed', error })
+    this.settle({ kind: this.connected ? 'broken' : 'connectFailed', error })
   }
 
   protected get settled(): boolean {
@@ -50,21 +66,41 @@ export abstract class Exchange<Outcome extends { kind: string }> {
   }
 
   protected get connected(): boolean {
-    return this.#connected
+    return this.#stage === 'new' || this.#stage === 'reused'
+  }
+
+  /** Whether the connection had been idle: the upstream may have closed it before the request came. */
+  protected get onReusedConnection(): boolean {
+    return this.#stage === 'reused'
   }
 
   /** Takes the client request before anything of it is sent. `queueMs`: how long it may wait for a free connection. */
   protected start(clientRequest: ClientRequest, queueMs: number, onConnected: () => void): void {
     this.#clientRequest = clientRequest
     clientRequest.path = this.#request.path
-    this.timer.start(queueMs)
+    this.wait(queueMs)
     whenConnected(clientRequest, {
-      connecting: () => this.timer.start(this.#connectMs),
-      connected: () => {
-        this.#connected = true
+      connecting: () => {
+        this.#stage = 'connecting'
+        this.wait(this.#connectMs)
+      },
+      connected: (connection) => {
+        // The pool may keep a connection that was begun for a request given up since.
+        if (this.#settled) return
+        this.#stage = connection
         onConnected()
       },
     })
+  }
+
+  /** Begins a phase of waiting for the upstream. */
+  protected wait(milliseconds: number): void {
+    this.timer.start(Math.max(0, Math.min(milliseconds, this.#deadline - this.#clock.now())))
+  }
+
+  /** What the client takes to send its body is not the upstream's time. */
+  protected prolong(milliseconds: number): void {
+    this.#deadline += milliseconds
   }
 
   protected settle(outcome: Outcome | CommonOutcome): void {
@@ -74,9 +110,10 @@ export abstract class Exchange<Outcome extends { kind: string }> {
     this.#resolve(outcome)
   }
 
-  #timedOut(): void {
-    const error = new Error(`no connection within ${this.#connectMs} ms`)
-    this.settle(this.#connected ? { kind: 'timedOut' } : { kind: 'connectFailed', error })
-    this.#clientRequest?.destroy()
+  /** What it means that the phase it is in has lasted too long. */
+  protected tooLate(): Outcome | CommonOutcome {
+    if (this.connected) return { kind: 'timedOut' }
+    if (this.#stage === 'queued') return { kind: 'queuedTooLong' }
+    return { kind: 'connectFailed', error: new Error(`no connection within ${this.#connectMs} ms`) }
   }
 }

@@ -1,6 +1,5 @@
-import type { ClientRequest } from 'node:http'
+import type { ClientRequest, IncomingMessage } from 'node:http'
 import type { Clock } from '../clock.ts'
-import { inPairs } from '../http/header-fields.ts'
 import { Exchange } from './exchange.ts'
 import { upstreamResponse } from './responses.ts'
 import type { Attempt, AttemptOptions, AttemptOutcome, OutgoingBody, OutgoingRequest } from './transport.ts'
@@ -8,26 +7,24 @@ import type { Attempt, AttemptOptions, AttemptOutcome, OutgoingBody, OutgoingReq
 /** One request to one upstream: connect, send the body, wait for the head; each phase has its own limit. */
 export class HttpProxyAttempt extends Exchange<AttemptOutcome> implements Attempt {
   readonly #options: AttemptOptions
+  readonly #clock: Clock
+  #sendingSince: number | undefined
 
   constructor(request: OutgoingRequest, options: AttemptOptions, clock: Clock) {
-    super(request, options.timeouts.connectMs, clock)
+    super(request, options.timeouts.connectMs, clock, options.timeouts.totalMs)
     this.#options = options
+    this.#clock = clock
   }
 
   /** Called in the tick that made `clientRequest`, before anything of it is sent. */
   begin(clientRequest: ClientRequest): void {
     const { body, timeouts, onInformation } = this.#options
-    clientRequest.once('response', (message) => {
-      message.on('error', () => {}) // told by `close` without `complete`
-      this.settle({ kind: 'responded', response: upstreamResponse(message) })
-    })
+    clientRequest.once('response', (message) => this.#respond(message))
     clientRequest.once('upgrade', (_message, socket) => {
       socket.destroy()
       this.fail(new Error('the upstream switched protocols though nobody asked it to'))
     })
-    clientRequest.once('finish', () => {
-      if (!this.settled) this.timer.start(timeouts.firstByteMs)
-    })
+    clientRequest.once('finish', () => this.#sent())
     if (onInformation) {
       clientRequest.on('information', ({ statusCode, headers }) => {
         if (!this.settled) onInformation(statusCode, headers)
@@ -41,23 +38,45 @@ export class HttpProxyAttempt extends Exchange<AttemptOutcome> implements Attemp
   }
 
   override fail(error: Error): void {
-    if (this.connected && this.clientRequest?.reusedSocket && isReset(error)) {
-      this.settle({ kind: 'staleSocket', error })
-    } else super.fail(error)
+    if (this.onReusedConnection && isReset(error)) this.settle({ kind: 'staleSocket', error })
+    else super.fail(error)
+  }
+
+  protected override tooLate(): ReturnType<Exchange<AttemptOutcome>['tooLate']> {
+    const clientIsSlow = this.#sendingSince !== undefined && !this.clientRequest?.writableNeedDrain
+    return clientIsSlow ? { kind: 'bodyStalled' } : super.tooLate()
   }
 
   #send(body: OutgoingBody, clientRequest: ClientRequest): void {
+    this.#sendingSince = this.#clock.now()
     this.timer.start(this.#options.timeouts.idleMs)
     const source = body.open()
     source.on('data', () => this.timer.touch())
     source.once('end', () => {
-      const trailers = body.trailers()
-      if (trailers.length > 0) clientRequest.addTrailers(inPairs(trailers))
+      clientRequest.addTrailers(body.trailers())
       clientRequest.end()
     })
     source.once('error', () => this.abort()) // the client broke off: nobody waits for an answer
     clientRequest.once('close', () => source.destroy())
     source.pipe(clientRequest, { end: false })
+  }
+
+  #sent(): void {
+    if (this.settled) return
+    if (this.#sendingSince !== undefined) this.prolong(this.#clock.now() - this.#sendingSince)
+    this.#sendingSince = undefined
+    this.wait(this.#options.timeouts.firstByteMs)
+  }
+
+  #respond(message: IncomingMessage): void {
+    message.on('error', () => {}) // told by `close` without `complete`
+    const response = upstreamResponse(message)
+    if (response.status >= 100) this.settle({ kind: 'responded', response })
+    else {
+      // Node's parser takes any three digits, but its server throws on these.
+      this.fail(new Error(`expected a status from 100 to 999, got ${response.status}`))
+      message.destroy()
+    }
   }
 }
 

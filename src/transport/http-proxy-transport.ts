@@ -1,8 +1,7 @@
 import type { ClientRequest } from 'node:http'
 import httpProxy from 'http-proxy'
 import type { Clock } from '../clock.ts'
-import type { UpstreamTlsOptions } from '../options.ts'
-import { ConnectionPools } from './connection-pools.ts'
+import { ConnectionPools, type PoolOptions } from './connection-pools.ts'
 import { HttpProxyAttempt } from './http-proxy-attempt.ts'
 import { RequestHandover, viewRequest, viewResponse } from './http-proxy-request.ts'
 import { HttpProxyUpgrade } from './http-proxy-upgrade.ts'
@@ -25,9 +24,9 @@ export class HttpProxyTransport implements Transport {
   readonly #pools: ConnectionPools
   readonly #clock: Clock
 
-  constructor(options: { connectionsPerUpstream: number; tls: UpstreamTlsOptions; clock: Clock }) {
-    this.#pools = new ConnectionPools(options.connectionsPerUpstream, options.tls)
-    this.#clock = options.clock
+  constructor(options: PoolOptions, clock: Clock) {
+    this.#pools = new ConnectionPools(options)
+    this.#clock = clock
   }
 
   send(request: OutgoingRequest, options: AttemptOptions): Attempt {

@@ -27,15 +27,18 @@ export interface OutgoingRequest {
 export interface OutgoingBody {
   /** Called once the connection stands: until then nothing of the body is consumed. */
   open(): Readable
-  /** Trailers, known after the body's end. */
-  trailers(): readonly string[]
+  /** Names and values of trailers, known after the body's end. */
+  trailers(): readonly [name: string, value: string][]
 }
 
 /** How long each phase of an attempt may last, in milliseconds. */
 export interface AttemptTimeouts {
   readonly connectMs: number
   readonly firstByteMs: number
+  /** No byte of the request's body moved. */
   readonly idleMs: number
+  /** All the waiting together, which is all but the sending of the body. */
+  readonly totalMs: number
 }
 
 /** The head of an upstream's answer, and its body to come. */
@@ -55,9 +58,11 @@ export interface UpstreamResponse {
  * How an attempt ended, as far as it decides what comes next.
  *
  * - `connectFailed`: no byte was sent, so it may be tried elsewhere whatever the method
+ * - `queuedTooLong`: likewise, but for want of a free connection to an upstream that holds the others for long
  * - `staleSocket`: the upstream closed an idle connection as we wrote to it; says nothing about its health
  * - `broken`: sent, and the connection ended or spoke no HTTP before an answer's head
- * - `timedOut`: sent, and no head came in time
+ * - `timedOut`: sent, and no head came in time, or the upstream took no more of the body
+ * - `bodyStalled`: the client sent no more of the body; the upstream has no part in it
  * - `aborted`: we gave it up ourselves
  */
 export type AttemptOutcome =
@@ -65,8 +70,7 @@ export type AttemptOutcome =
   | { readonly kind: 'connectFailed'; readonly error: Error }
   | { readonly kind: 'staleSocket'; readonly error: Error }
   | { readonly kind: 'broken'; readonly error: Error }
-  | { readonly kind: 'timedOut' }
-  | { readonly kind: 'aborted' }
+  | { readonly kind: 'queuedTooLong' | 'timedOut' | 'bodyStalled' | 'aborted' }
 
 /** An attempt under way. */
 export interface Attempt {
