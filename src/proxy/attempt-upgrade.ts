@@ -48,6 +48,7 @@ export async function attemptUpgrade(
       case 'upgraded': {
         const headers = headersFor(gateway, handshake, { status: 101, rawHeaders: outcome.rawHeaders })
         lease.succeeded()
+        client.answering()
         await outcome.join({ ...headers, connection: 'Upgrade', upgrade: 'websocket' })
         return { status: 101, outcome: 'answered', upstream }
       }

@@ -24,6 +24,7 @@ export class UpgradeClient extends Client {
     this.socket = socket
     this.#clock = clock
     socket.on('error', () => {}) // told by `close`
+    socket.once('end', this.#leaveEarly)
     socket.once('finish', () => this.#linger())
     this.closed = new Promise((resolve) => {
       const close = () => {
@@ -39,12 +40,18 @@ export class UpgradeClient extends Client {
     this.socket.destroy()
   }
 
+  /** Its answer begins: from here on an end of its side is just that. */
+  answering(): void {
+    this.socket.off('end', this.#leaveEarly)
+  }
+
   /** Passes on an answer other than 101: status line, headers, body, and the end of the connection. Never rejects. */
   async relay(
     response: UpstreamResponse,
     headers: OutgoingHttpHeaders,
     idleMs: number,
   ): Promise<RelayOutcome> {
+    this.answering()
     const { body, status, statusText } = response
     let failure: RelayOutcome = 'client-gone'
     const idle = new PhaseTimer(this.#clock, () => {
@@ -68,6 +75,7 @@ export class UpgradeClient extends Client {
   }
 
   protected override answer(failure: Failure): void {
+    this.answering()
     const { type, body } = failureBody(this.request, failure)
     const headers: OutgoingHttpHeaders = {
       'content-type': type,
@@ -78,6 +86,9 @@ export class UpgradeClient extends Client {
     }
     this.socket.end(serialiseHead(failure.status, undefined, headers) + body)
   }
+
+  /** Whoever ends its side before it has an answer waits for none: as Node's server sees it for requests. */
+  readonly #leaveEarly = () => this.socket.destroy()
 
   /** A close on bytes that nobody has read would reset the connection, and our last words with it (RFC 9112 §9.6). */
   #linger(): void {
