@@ -9,6 +9,7 @@ import {
 } from 'node:http'
 import { finished } from 'node:stream'
 import type { Clock } from '../clock.ts'
+import { hasBody } from '../http/framing.ts'
 import { forwardableTrailers } from '../http/header-fields.ts'
 import { PhaseTimer } from '../transport/phase-timer.ts'
 import type { UpstreamResponse } from '../transport/transport.ts'
@@ -31,7 +32,10 @@ export function answerFailure(request: IncomingMessage, response: ServerResponse
   response.setHeader('cache-control', 'no-store')
   if (failure.retryAfterMs !== undefined)
     response.setHeader('retry-after', retryAfterSeconds(failure.retryAfterMs))
-  if (request.complete) response.end(body)
+  // What is left of the request is nobody's: the connection cannot carry another one.
+  if (!request.complete) response.setHeader('connection', 'close')
+  // Behind a bad head nobody knows where the request ends.
+  if (request.complete || !hasBody(request) || failure.code === 'BAD_REQUEST') response.end(body)
   else answerEarly(request, response, body)
 }
 
@@ -43,7 +47,6 @@ const lingerMs = 5_000
  * the answer: so the rest is read to nothing first (RFC 9112 §9.6).
  */
 function answerEarly(request: IncomingMessage, response: ServerResponse, body: string): void {
-  response.setHeader('connection', 'close')
   response.write(body)
   finished(request, () => response.end())
   response.setTimeout(lingerMs, () => response.destroy())
