@@ -49,7 +49,9 @@ export class Metrics {
             new Gauge({
               ...{ name: full, help, labelNames, registers: [registry] },
               collect() {
-                this.reset()
+                // One without labels is reset to 0, which is not the same as unknown.
+                if (labelNames.length === 0) this.remove()
+                else this.reset()
                 collect((labels, value) => this.set(labels, value))
               },
             }),

@@ -11,6 +11,7 @@ export async function seriesOf(
   proxy: ConsistentHashProxy,
   prefix = 'consistent_hash_proxy_',
 ): Promise<Series[]> {
+  await new Promise(setImmediate) // one scrape, one moment: gauges read in one tick are read once
   const metrics = (await proxy.metrics?.getMetricsAsJSON()) ?? []
   return metrics.flatMap((metric) =>
     metric.values.map(({ labels, value, ...own }) => ({
