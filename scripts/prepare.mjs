@@ -1,9 +1,10 @@
 // Makes a checkout ready to run: installs and builds what is missing or out of date. Needs Node and npm only.
+// `node scripts/prepare.mjs` does it.
 import { spawnSync } from 'node:child_process'
 import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { execPath, pid, platform, kill as signal } from 'node:process'
-import { fileURLToPath } from 'node:url'
+import { argv, execPath, exit, pid, platform, kill as signal } from 'node:process'
+import { fileURLToPath, pathToFileURL } from 'node:url'
 
 export const root = fileURLToPath(new URL('..', import.meta.url))
 
@@ -28,7 +29,7 @@ export function prepare() {
 }
 
 /** Whether dist holds what the sources say now. */
-export const isBuilt = () => Math.min(...outputs.map(changedAt)) >= Math.max(...inputs().map(changedAt))
+const isBuilt = () => Math.min(...outputs.map(changedAt)) >= Math.max(...inputs().map(changedAt))
 
 /** npm writes its own copy of the lock file last, so an interrupted installation has none. */
 const isInstalled = () =>
@@ -81,5 +82,14 @@ function holderLives(lock) {
     return signal(Number(readFileSync(lock, 'utf8')), 0)
   } catch (error) {
     return error.code === 'EPERM'
+  }
+}
+
+if (argv[1] && import.meta.url === pathToFileURL(argv[1]).href) {
+  try {
+    prepare()
+  } catch (error) {
+    console.error(error.message)
+    exit(1)
   }
 }
