@@ -43,7 +43,7 @@ export interface UpstreamStatus {
   readonly breaker: CircuitState
   /** What the active health checks say. */
   readonly healthy: boolean
-  /** Whether it may be chosen now. */
+  /** Whether it may be chosen now; false also for one above the ejection cap, which is chosen behind all others. */
   readonly eligible: boolean
   /** Share of the keys it owns, in [0, 1]. */
   readonly share: number
@@ -78,7 +78,7 @@ export function describeStatus(
     epoch: placement?.topology.epoch ?? 0,
     topologyAgeMs,
     degraded: (placement?.topology.degraded ?? false) || balancer.beyondRingLimit,
-    source,
+    source: { ...source },
     ring: {
       digest: placement?.ring.digest ?? null,
       virtualNodes,
