@@ -14,7 +14,7 @@ export const topologyHeader = {
 } as const
 
 /** The names of all of them, in lower case, to strip them by. */
-export const topologyHeaderNames: readonly string[] = Object.values(topologyHeader)
+export const topologyHeaderNames: ReadonlySet<string> = new Set(Object.values(topologyHeader))
 
 /** One topology in short: comparable when `id` and `epoch` are equal; then a higher revision is newer. */
 export interface TopologyStamp {

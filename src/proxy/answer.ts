@@ -2,11 +2,11 @@ import type { OutgoingHttpHeaders } from 'node:http'
 import type { Lease } from '../balancer/lease.ts'
 import { forwardableResponseHeaders } from '../http/header-fields.ts'
 import type { KeyRequest } from '../key/key-source.ts'
+import { topologyHeaderNames } from '../topology-headers.ts'
 import type { Attempt, UpstreamResponse } from '../transport/transport.ts'
 import type { Ending } from './client.ts'
 import type { Gateway } from './gateway.ts'
 import { applyHook } from './hooks.ts'
-import { gatewayNames } from './outgoing-head.ts'
 import type { PreparedRequest } from './prepare.ts'
 import { relayBody, writeHead } from './respond.ts'
 import { newerTopology } from './topology-stamp.ts'
@@ -54,7 +54,7 @@ export function answerHeaders(
   const newer = newerTopology(rawHeaders, lease.placement)
   if (newer && newer.digest !== lease.placement.ring.digest) void refresher.followUp(lease, 'newer-revision')
   const headers: OutgoingHttpHeaders = Object.create(null)
-  for (const [name, values] of forwardableResponseHeaders(rawHeaders, gatewayNames)) {
+  for (const [name, values] of forwardableResponseHeaders(rawHeaders, topologyHeaderNames)) {
     headers[name.toLowerCase()] = values.length === 1 ? values[0] : [...values]
   }
   if (config.exposeUpstreamId) headers['x-upstream-id'] = encodeURI(lease.spec.id)

@@ -23,7 +23,7 @@ export function applyHook(
 }
 
 function isReserved(name: string): boolean {
-  return isHopByHop(name) || framing.has(name) || topologyHeaderNames.includes(name)
+  return isHopByHop(name) || framing.has(name) || topologyHeaderNames.has(name)
 }
 
 /** Beside the hop-by-hop ones, what tells the recipient what to expect behind the head. */

@@ -21,9 +21,6 @@ import { topologyStamp } from './topology-stamp.ts'
 /** How the gateway calls itself in `Via`. */
 const pseudonym = 'consistent-hash-proxy'
 
-/** What only the gateway says, to upstreams, and keeps from clients. */
-export const gatewayNames: ReadonlySet<string> = new Set(topologyHeaderNames)
-
 /** What of a request is the same for all its attempts. */
 export interface RequestHead {
   readonly request: KeyRequest
@@ -42,7 +39,10 @@ export function requestHead(
   path: string,
   plan: BodyPlan,
 ): RequestHead {
-  const headers = forwardableRequestHeaders(request, { protectedNames: routingKey.headerNames, gatewayNames })
+  const headers = forwardableRequestHeaders(request, {
+    protectedNames: routingKey.headerNames,
+    gatewayNames: topologyHeaderNames,
+  })
   delete headers['content-length']
   const authority = authorityOf(request.url)
   if (authority !== undefined) headers.host = authority

@@ -11,10 +11,10 @@ import { finished } from 'node:stream'
 import type { Clock } from '../clock.ts'
 import { hasBody } from '../http/framing.ts'
 import { forwardableTrailers } from '../http/header-fields.ts'
+import { topologyHeaderNames } from '../topology-headers.ts'
 import { PhaseTimer } from '../transport/phase-timer.ts'
 import type { UpstreamResponse } from '../transport/transport.ts'
 import type { Failure } from './failure.ts'
-import { gatewayNames } from './outgoing-head.ts'
 
 /** How passing an answer on ended. */
 export type RelayOutcome = 'complete' | 'upstream-broke' | 'idle' | 'client-gone'
@@ -148,7 +148,7 @@ export function relayBody(
     body.on('data', () => idle.touch())
     body.once('end', () => {
       if (!upstream.isComplete()) return end('upstream-broke')
-      response.addTrailers(forwardableTrailers(upstream.rawTrailers(), gatewayNames))
+      response.addTrailers(forwardableTrailers(upstream.rawTrailers(), topologyHeaderNames))
       response.end()
       end('complete')
     })

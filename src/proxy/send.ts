@@ -1,9 +1,10 @@
 import type { Lease } from '../balancer/lease.ts'
 import type { Config } from '../config.ts'
 import { forwardableTrailers } from '../http/header-fields.ts'
+import { topologyHeaderNames } from '../topology-headers.ts'
 import type { Attempt, AttemptTimeouts } from '../transport/transport.ts'
 import type { Gateway } from './gateway.ts'
-import { gatewayNames, outgoingRequest } from './outgoing-head.ts'
+import { outgoingRequest } from './outgoing-head.ts'
 import type { PreparedRequest } from './prepare.ts'
 import { writeEarlyHints } from './respond.ts'
 
@@ -33,7 +34,7 @@ export function send(
         body.open().once('end', () => {
           waitingSince = clock.now()
         }),
-      trailers: () => forwardableTrailers(head.request.rawTrailers, gatewayNames),
+      trailers: () => forwardableTrailers(head.request.rawTrailers, topologyHeaderNames),
     },
     timeouts: { connectMs, firstByteMs, idleMs, totalMs: left },
     freshConnection,

@@ -135,5 +135,5 @@ describe('x-key-hash and x-attempt', () => {
 })
 
 it('lists all its names in lower case, for stripping', () => {
-  expect(topologyHeaderNames).toEqual(['x-topology', 'x-ring-owner', 'x-key-hash', 'x-attempt'])
+  expect([...topologyHeaderNames]).toEqual(['x-topology', 'x-ring-owner', 'x-key-hash', 'x-attempt'])
 })
