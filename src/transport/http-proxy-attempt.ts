@@ -9,6 +9,7 @@ export class HttpProxyAttempt extends Exchange<AttemptOutcome> implements Attemp
   readonly #options: AttemptOptions
   readonly #clock: Clock
   #sendingSince: number | undefined
+  #isBroken = false
 
   constructor(request: OutgoingRequest, options: AttemptOptions, clock: Clock) {
     super(request, options.timeouts.connectMs, clock, options.timeouts.totalMs)
@@ -38,6 +39,7 @@ export class HttpProxyAttempt extends Exchange<AttemptOutcome> implements Attemp
   }
 
   override fail(error: Error): void {
+    this.#isBroken = true
     if (this.onReusedConnection && isReset(error)) this.settle({ kind: 'staleSocket', error })
     else super.fail(error)
   }
@@ -70,7 +72,7 @@ export class HttpProxyAttempt extends Exchange<AttemptOutcome> implements Attemp
 
   #respond(message: IncomingMessage): void {
     message.on('error', () => {}) // told by `close` without `complete`
-    const response = upstreamResponse(message)
+    const response = upstreamResponse(message, () => this.#isBroken)
     if (response.status >= 100) this.settle({ kind: 'responded', response })
     else {
       // Node's parser takes any three digits, but its server throws on these.

@@ -1,15 +1,21 @@
 import type { IncomingMessage } from 'node:http'
 import type { UpstreamResponse } from './transport.ts'
 
-/** Node's incoming message as the transport-neutral answer. */
-export function upstreamResponse(message: IncomingMessage): UpstreamResponse {
+/** Node's incoming message as the transport-neutral answer. `isBroken`: whether its connection has failed. */
+export function upstreamResponse(
+  message: IncomingMessage,
+  isBroken: () => boolean = () => false,
+): UpstreamResponse {
+  const { 'content-length': length, 'transfer-encoding': coding } = message.headers
+  const endsWithConnection = length === undefined && coding === undefined
   return {
     status: message.statusCode ?? 502,
     statusText: reasonPhrase(message.statusMessage ?? ''),
     rawHeaders: message.rawHeaders,
     body: message,
     rawTrailers: () => message.rawTrailers,
-    isComplete: () => message.complete,
+    // Node takes every end of the connection for the end of such a body, a reset too.
+    isComplete: () => message.complete && !(endsWithConnection && isBroken()),
   }
 }
 
