@@ -1,11 +1,18 @@
-import type { HashRing } from './hash-ring.ts'
+/** What a walk needs of a ring. */
+interface Circle {
+  readonly members: { readonly length: number }
+  /** Number of points. */
+  readonly size: number
+  firstPoint(position: bigint): number
+  memberAt(point: number): number
+}
 
 /**
  * Walks a ring clockwise over *distinct* members, allocating nothing. Made once for a ring and started anew for
  * each key: one walk belongs to one synchronous user, and a second `start` ends the first.
  */
 export class RingWalk {
-  readonly #ring: HashRing
+  readonly #ring: Circle
   readonly #members: number
   /** The walk that last met each member. Doubles, since a count of walks in 32 bits wraps within days. */
   readonly #met: Float64Array
@@ -13,7 +20,7 @@ export class RingWalk {
   #left = 0
   #point = 0
 
-  constructor(ring: HashRing) {
+  constructor(ring: Circle) {
     this.#ring = ring
     this.#members = ring.members.length
     this.#met = new Float64Array(this.#members)
