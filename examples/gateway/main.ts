@@ -8,11 +8,8 @@ import { startDemoUpstreams } from './demo-upstreams.ts'
 import { hints } from './hints.ts'
 import { readSettings } from './settings.ts'
 
-/** How long requests in flight have to end once the gateway is told to stop. */
-const drainMs = 10_000
-
 run(async () => {
-  const { key, topology, boundedLoad, logLevel, host, port, adminPort } = readSettings()
+  const { key, topology, boundedLoad, drainMs, logLevel, host, port, adminPort } = readSettings()
   const stop = listenForStop()
   // The log goes to stderr, stdout is for people.
   const logger = pino({ level: logLevel }, pino.destination(process.stderr.fd))

@@ -1,5 +1,5 @@
 import { etcdTopology, key, staticTopology, type TopologySource } from 'consistent-hash-proxy'
-import { decimal, logLevel, port, readEnvironment, readWith, text } from '../shared/environment.ts'
+import { decimal, drainMs, logLevel, port, readEnvironment, readWith, text } from '../shared/environment.ts'
 import { etcdConnection, etcdVariables, list } from '../shared/etcd.ts'
 
 /**
@@ -18,6 +18,7 @@ export function readSettings() {
     ETCD_HOSTS: etcdVariables.ETCD_HOSTS.optional(),
     BALANCE_FACTOR: decimal(1, 1_000).default(1.25),
     LOAD_FLOOR: decimal(0, 1_000_000).default(8),
+    DRAIN_MS: drainMs,
     LOG_LEVEL: logLevel,
   })
   const { ETCD_HOSTS, UPSTREAMS } = environment
@@ -31,6 +32,7 @@ export function readSettings() {
     key: environment.HASH_KEY,
     topology,
     boundedLoad: { factor: environment.BALANCE_FACTOR, floor: environment.LOAD_FLOOR },
+    drainMs: environment.DRAIN_MS,
     logLevel: environment.LOG_LEVEL,
   }
 }

@@ -45,6 +45,9 @@ export const decimal = (least: number, most: number) =>
 /** A variable that is a port; 0: any free one. */
 export const port = numeral(/^\d+$/, 'a port from 0 to 65535 (0: any free one)', 0, 65_535)
 
+/** How many milliseconds requests in flight have to end once the program is told to stop. */
+export const drainMs = numeral(/^\d+$/, 'milliseconds from 0 to 600000', 0, 600_000).default(10_000)
+
 function numeral(form: RegExp, what: string, least: number, most: number) {
   return z.string().transform((text, context) => {
     const value = Number(text)

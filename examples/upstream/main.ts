@@ -1,13 +1,10 @@
 import { etcdTopology, ownershipGuard, registerUpstream } from 'consistent-hash-proxy'
 import express from 'express'
 import { pino } from 'pino'
-import { decimal, logLevel, port, readEnvironment, text } from '../shared/environment.ts'
+import { decimal, drainMs, logLevel, port, readEnvironment, text } from '../shared/environment.ts'
 import { etcdConnection, etcdVariables } from '../shared/etcd.ts'
 import { listen } from '../shared/http-server.ts'
 import { listenForStop, run } from '../shared/run.ts'
-
-/** How long requests in flight have to end once the upstream has left etcd. */
-const drainMs = 10_000
 
 run(async () => {
   const environment = readEnvironment({
@@ -17,6 +14,7 @@ run(async () => {
     WEIGHT: decimal(0.01, 100).default(1),
     ...etcdVariables,
     ETCD_HOSTS: etcdVariables.ETCD_HOSTS.default(['http://127.0.0.1:2379']),
+    DRAIN_MS: drainMs,
     LOG_LEVEL: logLevel,
   })
   const etcd = etcdConnection(environment)
@@ -50,5 +48,5 @@ run(async () => {
   await stop.whenAsked
   // Gateways first stop sending, then the registration goes, then the port.
   await registration.close()
-  await Promise.all([server.close(drainMs), guard.close()])
+  await Promise.all([server.close(environment.DRAIN_MS), guard.close()])
 })

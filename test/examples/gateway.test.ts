@@ -87,6 +87,7 @@ describe('its environment', () => {
       ETCD_PREFIX: '/',
       BALANCE_FACTOR: '0.9',
       LOAD_FLOOR: '0x8',
+      DRAIN_MS: '1.5',
       LOG_LEVEL: 'loud',
       HOST: '',
     })
@@ -100,6 +101,7 @@ describe('its environment', () => {
       expect.stringMatching(/^ETCD_PREFIX: prefix: expected a key prefix .*, got "\/"/),
       "BALANCE_FACTOR: expected a number from 1 to 1000, got '0.9'",
       "LOAD_FLOOR: expected a number from 0 to 1000000, got '0x8'",
+      "DRAIN_MS: expected milliseconds from 0 to 600000, got '1.5'",
       "LOG_LEVEL: expected one of trace, debug, info, warn, error, fatal, silent, got 'loud'",
     ])
   })
