@@ -1,4 +1,4 @@
-import { spawn, spawnSync } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { Agent, get, type IncomingMessage, type ServerResponse } from 'node:http'
 import { connect } from 'node:net'
@@ -80,7 +80,11 @@ describe('SIGTERM', () => {
       detached: true, // a process group of its own, so that nothing is left over when this fails
     })
     onTestFinished(() => {
-      spawnSync('kill', ['-KILL', `-${npm.pid}`])
+      try {
+        if (npm.pid !== undefined) process.kill(-npm.pid, 'SIGKILL')
+      } catch {
+        // gone, as it should be
+      }
     })
     let output = ''
     npm.stdout.setEncoding('utf8').on('data', (text: string) => {
