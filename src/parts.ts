@@ -10,6 +10,7 @@ import { describeStatus, type ProxyStatus } from './observe/status.ts'
 import { Admission, type Gateway } from './proxy/gateway.ts'
 import { Readiness } from './proxy/readiness.ts'
 import { RoutingKey } from './proxy/routing-key.ts'
+import type { StatusRules } from './proxy/verdict.ts'
 import { RetryBudget } from './retry/retry-budget.ts'
 import { TopologyRefresher } from './retry/topology-refresher.ts'
 import { expectedHeaviestOverMean } from './ring/expected-balance.ts'
@@ -35,30 +36,19 @@ export function createParts(config: Config): Parts {
   const routingKey = new RoutingKey(config, trust, events)
   const balancer = new Balancer(config, events)
   const readiness = new Readiness(clock)
-  const { connectionsPerUpstream } = limits
-  const pools = { connectionsPerUpstream, idleMs: config.timeouts.idleMs, tls: config.upstreamTls }
-  const transport = new HttpProxyTransport(pools, clock)
-  const healthChecker =
-    config.healthCheck &&
-    new HealthChecker({ ...config.healthCheck, tls: config.upstreamTls }, clock, (id, healthy) =>
-      balancer.setHealthy(id, healthy),
-    )
+  const transport = createTransport(config)
+  const healthChecker = createHealthChecker(config, balancer)
   let topologySince: number | undefined
   const apply = (topology: Topology) => {
     balancer.update(topology)
     topologySince = clock.now()
     const upstreams = [...balancer.registry.present]
     transport.retain(upstreams.map(({ target }) => target))
-    if (healthChecker) healthChecker.update(upstreams.map(({ spec }) => spec))
+    healthChecker?.update(upstreams.map(({ spec }) => spec))
     readiness.arrived()
   }
-  const status = () =>
-    describeStatus(
-      balancer,
-      feed.status,
-      config.ring.virtualNodes,
-      topologySince === undefined ? null : clock.now() - topologySince,
-    )
+  const topologyAgeMs = () => (topologySince === undefined ? null : clock.now() - topologySince)
+  const status = () => describeStatus(balancer, feed.status, config.ring.virtualNodes, topologyAgeMs())
   const registry = config.metrics === false ? undefined : (config.metrics.registry ?? new Registry())
   const metrics = registry && config.metrics && new Metrics(registry, config.metrics.prefix, events, status)
   const admission = new Admission(limits.inFlight)
@@ -72,23 +62,39 @@ export function createParts(config: Config): Parts {
       ...{ config, balancer, transport, routingKey, trust, events, readiness, admission },
       budget: new RetryBudget(config.retry.budget, clock),
       refresher: new TopologyRefresher(feed, balancer, events, clock),
-      statusRules: {
-        failureStatuses: new Set(config.circuitBreaker.statuses),
-        retryStatuses: new Set(config.retry.statuses),
-      },
+      statusRules: statusRules(config),
     },
     registry,
     status,
     close: once(async () => {
       readiness.close()
       await admission.close(clock, config.timeouts.drainMs)
-      if (healthChecker) healthChecker.close()
+      healthChecker?.close()
       await feed.close()
       transport.close()
       if (metrics) metrics.close()
       events.removeAllListeners()
     }),
   }
+}
+
+function createTransport({ limits, timeouts, upstreamTls, clock }: Config): HttpProxyTransport {
+  const { connectionsPerUpstream } = limits
+  return new HttpProxyTransport({ connectionsPerUpstream, idleMs: timeouts.idleMs, tls: upstreamTls }, clock)
+}
+
+function createHealthChecker(
+  { healthCheck, upstreamTls, clock }: Config,
+  balancer: Balancer,
+): HealthChecker | undefined {
+  if (healthCheck === false) return undefined
+  return new HealthChecker({ ...healthCheck, tls: upstreamTls }, clock, (id, healthy) =>
+    balancer.setHealthy(id, healthy),
+  )
+}
+
+function statusRules({ circuitBreaker, retry }: Config): StatusRules {
+  return { failureStatuses: new Set(circuitBreaker.statuses), retryStatuses: new Set(retry.statuses) }
 }
 
 /** Turns what a source reports into the proxy's own terms. */

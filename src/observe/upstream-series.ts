@@ -1,0 +1,44 @@
+import type { Counter, Histogram } from 'prom-client'
+import type { ProxyEventEmitter } from './events.ts'
+
+type Metric = Counter<string> | Histogram<string>
+
+/** The series that carry an upstream's id: forgotten when it leaves the topology, so that their number stays bounded. */
+export class UpstreamSeries {
+  readonly #present = new Set<string>()
+  readonly #metrics: Metric[] = []
+
+  constructor(events: ProxyEventEmitter) {
+    events.on('topology', ({ added, removed }) => {
+      for (const id of added) this.#present.add(id)
+      for (const id of removed) {
+        this.#present.delete(id)
+        for (const metric of this.#metrics) void removeSeries(metric, id)
+      }
+    })
+  }
+
+  /** From now on forgets this metric's series of upstreams that leave. */
+  follow<M extends Metric>(metric: M): M {
+    this.#metrics.push(metric)
+    return metric
+  }
+
+  /**
+   * The value of the label `upstream`. Empty where there is none, and for one that has left: a request that ends behind
+   * its upstream's departure must not bring the series back.
+   */
+  label(upstream: string | undefined): string {
+    return upstream !== undefined && this.#present.has(upstream) ? upstream : ''
+  }
+}
+
+/** Forgets every series of one upstream, whatever its other labels. */
+async function removeSeries(metric: Metric, upstream: string): Promise<void> {
+  const { values } = await metric.get()
+  for (const { labels } of values) {
+    if (labels.upstream !== upstream) continue
+    const { le: _, ...own } = labels as Record<string, string | number>
+    metric.remove(own)
+  }
+}
