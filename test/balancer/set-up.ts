@@ -1,9 +1,10 @@
 import { Balancer, type Choice, type NoUpstream } from '../../src/balancer/balancer.ts'
 import { Lease } from '../../src/balancer/lease.ts'
 import { parseOptions } from '../../src/config.ts'
-import { type ConsistentHashProxyOptions, staticTopology } from '../../src/index.ts'
 import { silentLogger } from '../../src/logger.ts'
 import { ProxyEventEmitter, type ProxyEvents } from '../../src/observe/events.ts'
+import type { ConsistentHashProxyOptions } from '../../src/options.ts'
+import { staticTopology } from '../../src/topology/static.ts'
 import type { Upstream } from '../../src/topology/topology.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 
