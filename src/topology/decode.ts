@@ -4,9 +4,6 @@ import { checkMetadata, checkName, checkState, checkWeight, isRecord, refusedFie
 import type { Upstream, UpstreamState } from './topology.ts'
 import { type HostFilter, hostAndPort, parseUpstreamUrl, urlText } from './upstream-url.ts'
 
-/** Longest value of one entry, in bytes: an upstream is a few hundred, and every gateway keeps all of them. */
-const LONGEST_VALUE = 64 * 1024
-
 /** What is known of an entry beside its value. */
 export interface EntryRules {
   /** The id of an entry that names none; without it `host:port` of its URL. */
@@ -57,12 +54,6 @@ export function buildUpstream(fields: Readonly<Record<string, unknown>>, rules: 
 }
 
 function textOf(value: Buffer): string {
-  if (value.length > LONGEST_VALUE) {
-    throw new RefusedEntryError(
-      'limit',
-      `value: expected at most ${LONGEST_VALUE} bytes, got ${value.length}`,
-    )
-  }
   if (!isUtf8(value)) throw new RefusedEntryError('json', 'value: expected UTF-8, got other bytes')
   return value.toString().trim()
 }

@@ -1,15 +1,19 @@
+import { createHash } from 'node:crypto'
 import { RefusedEntryError } from '../errors.ts'
 import { messageOf } from './fields.ts'
 
-/** A key's value and what came of it. */
+/** Longest value of one entry, in bytes: an upstream is a few hundred, and every gateway keeps all of them. */
+const LONGEST_VALUE = 64 * 1024
+
+/** A key with what its last good value says. */
 export interface Entry<T> {
-  readonly value: Buffer
-  /** The revision of the store that wrote it last. */
-  readonly modRevision: bigint
-  /** What the value says, or the last good one said when this one is refused. */
+  /** The last good value; undefined when there was none. */
+  readonly value: Buffer | undefined
   readonly good: T | undefined
-  /** Why the value is refused. */
-  readonly refusal: RefusedEntryError | undefined
+  /** The revision of the store that wrote the key last. */
+  readonly modRevision: bigint
+  /** SHA-256 of the present value when that is refused: bad values may be many and large, and are of no use. */
+  readonly refused: Buffer | undefined
 }
 
 /** Keys under one folder with their decoded values. Decodes a value once, however often it is read again. */
@@ -36,7 +40,7 @@ export class EntryTable<T> {
   }
 
   get degraded(): boolean {
-    return [...this.#entries.values()].some(({ refusal }) => refusal !== undefined)
+    return [...this.#entries.values()].some(({ refused }) => refused !== undefined)
   }
 
   keys(): Iterable<string> {
@@ -46,11 +50,11 @@ export class EntryTable<T> {
   /** Whether anything changed, be it only the revision. */
   put(key: string, value: Buffer, modRevision: bigint): boolean {
     const before = this.#entries.get(key)
-    if (before?.value.equals(value)) {
+    if (before && isValueOf(before, value)) {
       this.#entries.set(key, { ...before, modRevision })
       return before.modRevision !== modRevision
     }
-    this.#entries.set(key, { value, modRevision, ...this.#read(key, value, before?.good) })
+    this.#entries.set(key, { ...this.#read(key, value, before), modRevision })
     return true
   }
 
@@ -58,17 +62,27 @@ export class EntryTable<T> {
     return this.#entries.delete(key)
   }
 
-  #read(key: string, value: Buffer, lastGood: T | undefined): Pick<Entry<T>, 'good' | 'refusal'> {
+  #read(key: string, value: Buffer, before: Entry<T> | undefined): Omit<Entry<T>, 'modRevision'> {
     try {
-      return { good: this.#decode(key, value), refusal: undefined }
+      if (value.length > LONGEST_VALUE) throw tooLong(value.length)
+      // A copy: what gRPC hands out is a piece of its whole message, which would be kept with it.
+      return { value: Buffer.from(value), good: this.#decode(key, value), refused: undefined }
     } catch (error) {
-      const refusal = error instanceof RefusedEntryError ? error : undecodable(error)
-      this.#onRefused(key, refusal)
-      return { good: lastGood, refusal }
+      this.#onRefused(key, error instanceof RefusedEntryError ? error : undecodable(error))
+      return { value: before?.value, good: before?.good, refused: fingerprint(value) }
     }
   }
 }
 
+function isValueOf({ value, refused }: Entry<unknown>, other: Buffer): boolean {
+  return refused ? refused.equals(fingerprint(other)) : value?.equals(other) === true
+}
+
+const fingerprint = (value: Buffer) => createHash('sha256').update(value).digest()
+
+const tooLong = (length: number) =>
+  new RefusedEntryError('limit', `value: expected at most ${LONGEST_VALUE} bytes, got ${length}`)
+
 /** A decoder of the user's own may throw whatever it likes. */
 const undecodable = (error: unknown) =>
-  new RefusedEntryError('field', `value: expected one that decodes, got ${messageOf(error)}`)
+  new RefusedEntryError('field', `value: expected one that decodes, got ${messageOf(error).slice(0, 200)}`)

@@ -2,13 +2,15 @@ import { readFile } from 'node:fs/promises'
 import type { Timer } from '../clock.ts'
 import { OptionsError, TopologySourceError } from '../errors.ts'
 import { contentId } from './content.ts'
+import { DisappearanceGuard, type DisappearanceOptions, parseDisappearance } from './disappearance-guard.ts'
 import { FeedStatus } from './feed-status.ts'
 import { isRecord, messageOf, show } from './fields.ts'
+import { milliseconds } from './milliseconds.ts'
 import { parseList } from './parse-list.ts'
 import type { SourceContext, Topology, TopologyFeed, TopologyObserver, TopologySource } from './topology.ts'
 import { type AllowedHosts, type HostFilter, hostFilter } from './upstream-url.ts'
 
-export interface FileTopologyOptions {
+export interface FileTopologyOptions extends DisappearanceOptions {
   /** A JSON file: a list of upstreams as in `staticTopology`, or an object with such a list as `upstreams`. */
   readonly path: string
   /** How often the file is looked at, in milliseconds. Default 1,000. */
@@ -21,6 +23,7 @@ interface Settings {
   readonly path: string
   readonly pollIntervalMs: number
   readonly mayHaveHost: HostFilter
+  readonly disappearance: Required<DisappearanceOptions>
 }
 
 /**
@@ -29,14 +32,16 @@ interface Settings {
  * that this process saw. Throws OptionsError.
  */
 export function fileTopology(options: FileTopologyOptions): TopologySource {
-  const { path, pollIntervalMs = 1000, allowedHosts } = options
+  const { path, allowedHosts } = options
   if (typeof path !== 'string' || path === '') {
     throw new OptionsError(`path: expected the path of a JSON file, got ${show(path)}`)
   }
-  if (!Number.isFinite(pollIntervalMs) || pollIntervalMs < 1) {
-    throw new OptionsError(`pollIntervalMs: expected at least 1 ms, got ${show(pollIntervalMs)}`)
+  const settings = {
+    path,
+    pollIntervalMs: milliseconds('pollIntervalMs', options.pollIntervalMs, 1000),
+    mayHaveHost: hostFilter(allowedHosts),
+    disappearance: parseDisappearance(options),
   }
-  const settings = { path, pollIntervalMs, mayHaveHost: hostFilter(allowedHosts) }
   return { kind: 'file', open: (observer, context) => new FileFeed(settings, observer, context) }
 }
 
@@ -45,6 +50,7 @@ class FileFeed implements TopologyFeed {
   readonly #observer: TopologyObserver
   readonly #context: SourceContext
   readonly #status: FeedStatus
+  readonly #guard: DisappearanceGuard
   #text: string | undefined
   #topology: Topology | undefined
   /** Entries already told to the observer as refused, as JSON. */
@@ -57,6 +63,9 @@ class FileFeed implements TopologyFeed {
     this.#observer = observer
     this.#context = context
     this.#status = new FeedStatus((status) => observer.onStatus(status))
+    this.#guard = new DisappearanceGuard(settings.disappearance, context.clock, (topology) =>
+      observer.onTopology(topology),
+    )
     void this.#poll()
   }
 
@@ -74,6 +83,7 @@ class FileFeed implements TopologyFeed {
   async close(): Promise<void> {
     this.#status.closed()
     this.#timer?.cancel()
+    this.#guard.close()
     await this.#reading?.catch(() => {})
   }
 
@@ -111,7 +121,7 @@ class FileFeed implements TopologyFeed {
     const revision = (this.#topology?.revision ?? 0n) + 1n
     const id = contentId(upstreams)
     this.#topology = { id, epoch: 0, revision, upstreams, degraded: refused.length > 0 }
-    this.#observer.onTopology(this.#topology)
+    this.#observer.onTopology(this.#guard.take(this.#topology))
   }
 }
 

@@ -35,6 +35,8 @@ export interface Topology {
   readonly upstreams: readonly Upstream[]
   /** Entries refused or served with their last good value at this revision: a gateway that starts now may differ. */
   readonly degraded: boolean
+  /** Ids of upstreams that the source no longer has, served on because too many disappeared at once. */
+  readonly held?: readonly string[]
 }
 
 /** What a source says about itself. */

@@ -21,6 +21,11 @@ export interface Listing {
   readonly entries: readonly (Change & { readonly value: Buffer })[]
 }
 
+/** What a set knows, as it stands in a snapshot on disk: the last good values as they came. */
+export interface SetContents extends Listing {
+  readonly epoch: number
+}
+
 export interface UpstreamSetOptions {
   /** Part of the topology's id. */
   readonly prefix: string
@@ -40,7 +45,7 @@ export class UpstreamSet {
   readonly #registrations: EntryTable<Upstream>
   readonly #overrides: EntryTable<Override>
   /** Entries told as duplicates: key to value, so that another value is told again. */
-  readonly #duplicates = new Map<string, Buffer>()
+  readonly #duplicates = new Map<string, Buffer | undefined>()
   #clusterId: string | undefined
   #epoch = 0
   #revision = 0n
@@ -67,11 +72,11 @@ export class UpstreamSet {
    * Takes a linearizable listing; `knownRevision` is our revision from before it was asked for. Etcd promises
    * that such a read sees everything known when it began: a listing below that comes from a store whose
    * revisions went back (wiped, restored), which is a new epoch, and one between that and our revision now
-   * was merely overtaken by the watch and is dropped. Returns the new topology if there is one.
+   * was merely overtaken by the watch and is dropped. Returns whether anything changed.
    */
-  list(listing: Listing, knownRevision: bigint): Topology | undefined {
+  list(listing: Listing, knownRevision: bigint): boolean {
     const wentBack = listing.revision < knownRevision
-    if (!wentBack && listing.revision < this.#revision) return undefined
+    if (!wentBack && listing.revision < this.#revision) return false
     let changed = wentBack || this.#clusterId !== listing.clusterId
     if (wentBack) this.#epoch += 1
     this.#clusterId = listing.clusterId
@@ -82,18 +87,59 @@ export class UpstreamSet {
     for (const key of absent)
       changed = this.#fold({ key, revision: listing.revision, value: undefined }) || changed
     for (const entry of listing.entries) changed = this.#fold(entry) || changed
-    return changed ? this.#topology() : undefined
+    return changed
   }
 
-  /** Takes the changes of one batch, all or none. Returns the new topology unless it knew them all. */
-  apply(changes: readonly Change[]): Topology | undefined {
+  /** Takes the changes of one batch, all or none. Returns whether any of them was new. */
+  apply(changes: readonly Change[]): boolean {
     const news = changes.filter(({ revision }) => revision > this.#revision)
     let changed = false
     for (const change of news) {
       changed = this.#fold(change) || changed
       if (change.revision > this.#revision) this.#revision = change.revision
     }
-    return changed ? this.#topology() : undefined
+    return changed
+  }
+
+  /** Takes what an earlier process knew, into a set that knows nothing yet. */
+  restore({ epoch, ...listing }: SetContents): void {
+    this.list(listing, 0n)
+    this.#epoch = epoch
+  }
+
+  /** What `restore` takes; undefined before the first listing. */
+  contents(): SetContents | undefined {
+    if (this.#clusterId === undefined) return undefined
+    const folders = { upstreams: this.#registrations, overrides: this.#overrides }
+    const entries = Object.entries(folders).flatMap(([folder, table]) =>
+      table.inOrder().flatMap(([name, { value, modRevision }]) => {
+        return value ? [{ key: `${folder}/${name}`, value, revision: modRevision }] : []
+      }),
+    )
+    return { clusterId: this.#clusterId, epoch: this.#epoch, revision: this.#revision, entries }
+  }
+
+  /** The topology at this moment. */
+  topology(): Topology {
+    const found = new Map<string, Upstream>()
+    let degraded = this.#registrations.degraded || this.#overrides.degraded
+    for (const [key, { good, value }] of this.#registrations.inOrder()) {
+      if (good === undefined) continue
+      if (found.has(good.id)) {
+        degraded = true
+        this.#tellDuplicate(key, value, good.id)
+      } else {
+        const override = this.#overrides.get(Buffer.from(good.id).toString('latin1'))?.good
+        found.set(good.id, { ...good, ...override })
+      }
+    }
+    return {
+      id: topologyId(this.#clusterId ?? '', this.#options.prefix),
+      epoch: this.#epoch,
+      revision: this.#revision,
+      upstreams: sortedById(found.values()),
+      degraded,
+    }
   }
 
   #keys(): string[] {
@@ -117,30 +163,8 @@ export class UpstreamSet {
     return folder === 'overrides' ? this.#overrides : undefined
   }
 
-  #topology(): Topology {
-    const found = new Map<string, Upstream>()
-    let degraded = this.#registrations.degraded || this.#overrides.degraded
-    for (const [key, { good, value }] of this.#registrations.inOrder()) {
-      if (good === undefined) continue
-      if (found.has(good.id)) {
-        degraded = true
-        this.#tellDuplicate(key, value, good.id)
-      } else {
-        const override = this.#overrides.get(Buffer.from(good.id).toString('latin1'))?.good
-        found.set(good.id, { ...good, ...override })
-      }
-    }
-    return {
-      id: topologyId(this.#clusterId ?? '', this.#options.prefix),
-      epoch: this.#epoch,
-      revision: this.#revision,
-      upstreams: sortedById(found.values()),
-      degraded,
-    }
-  }
-
-  #tellDuplicate(key: string, value: Buffer, id: string): void {
-    if (this.#duplicates.get(key)?.equals(value)) return
+  #tellDuplicate(key: string, value: Buffer | undefined, id: string): void {
+    if (this.#duplicates.get(key) === value) return
     this.#duplicates.set(key, value)
     const message = `id: expected an id of its own, got ${show(id)}, which a smaller key has`
     this.#options.onRefused(`upstreams/${textOf(key)}`, new RefusedEntryError('duplicate', message))

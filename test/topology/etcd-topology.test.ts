@@ -153,7 +153,7 @@ describe('what it refuses', () => {
   it('refuses a bad value alone, once, and keeps the last good one', async () => {
     await register('a', { url: 'http://10.0.0.1', weight: 2 })
     await register('b', 'nonsense')
-    const gateway = open()
+    const gateway = open({ gracePeriodMs: 0 })
     await gateway.untilLive()
     expect(gateway.ids).toEqual(['a'])
     expect(gateway.latest.degraded).toBe(true)

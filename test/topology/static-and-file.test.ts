@@ -151,7 +151,7 @@ describe('fileTopology', () => {
 
   it.each([
     [{ path: '' }, 'path: expected the path of a JSON file, got ""'],
-    [{ pollIntervalMs: 0 }, 'pollIntervalMs: expected at least 1 ms, got 0'],
+    [{ pollIntervalMs: 0 }, 'pollIntervalMs: expected 1 to 2147483647 milliseconds, got 0'],
     [
       { allowedHosts: ['*'] },
       'allowedHosts[0]: expected a host, host:port or *.suffix without a scheme, got "*"',

@@ -1,16 +1,28 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { decodeUpstream } from '../../src/topology/decode.ts'
+import { EntryTable } from '../../src/topology/entry-table.ts'
 import type { Topology } from '../../src/topology/topology.ts'
-import { type Change, type Listing, UpstreamSet } from '../../src/topology/upstream-set.ts'
+import { type Change, type Listing, type SetContents, UpstreamSet } from '../../src/topology/upstream-set.ts'
 
 function makeSet() {
   const refused: string[] = []
-  const set = new UpstreamSet({
+  const inner = new UpstreamSet({
     prefix: '/p/',
     decode: (value, name) => decodeUpstream(value, { defaultId: name, mayHaveHost: () => true }),
     onRefused: (key, { reason }) => refused.push(`${key} ${reason}`),
   })
+  // Changed or not is all that folding says: here each change is looked at.
+  const set = {
+    get revision() {
+      return inner.revision
+    },
+    list: (...told: Parameters<UpstreamSet['list']>) => (inner.list(...told) ? inner.topology() : undefined),
+    apply: (changes: readonly Change[]) => (inner.apply(changes) ? inner.topology() : undefined),
+    contents: () => inner.contents(),
+    restore: (contents: SetContents) => inner.restore(contents),
+    topology: () => inner.topology(),
+  }
   return { set, refused }
 }
 const put = (revision: number, key: string, value: string) => ({
@@ -183,5 +195,49 @@ describe('UpstreamSet', () => {
     expect(text(held)).toEqual(['é=http://h*3 active'])
     expect(held?.degraded).toBe(true)
     expect(refused).toEqual(['overrides/é json'])
+  })
+
+  it('restores what it knew: the last good values, its epoch, and that revisions may go back', () => {
+    const { set } = makeSet()
+    expect(set.contents()).toBeUndefined()
+    set.list(listing(5, put(3, 'upstreams/a', 'http://h'), put(4, 'upstreams/bad', 'nonsense')), 0n)
+    set.list(listing(4, put(3, 'upstreams/a', 'http://h'), put(4, 'overrides/a', '{"weight":3}')), 5n)
+    set.apply([put(6, 'upstreams/a', 'nonsense')])
+    const contents = set.contents()
+    expect(contents?.entries.map(({ key, value }) => `${key} ${value}`)).toEqual([
+      'upstreams/a http://h',
+      'overrides/a {"weight":3}',
+    ])
+    const { set: restored } = makeSet()
+    if (contents) restored.restore(contents)
+    expect(restored.topology()).toEqual({ ...set.topology(), degraded: false })
+    expect(restored.topology()).toMatchObject({ epoch: 1, revision: 6n })
+    expect(restored.list(listing(5), restored.revision)?.epoch).toBe(2)
+  })
+
+  it('keeps neither bad values nor the messages that good ones came in', () => {
+    const table = new EntryTable<string>(
+      (_key, value) => {
+        if (value.length > 100) throw new Error('too long for this test'.repeat(100))
+        return value.toString()
+      },
+      (_key, error) => messages.push(error.message),
+    )
+    const messages: string[] = []
+    const message = Buffer.alloc(1_000_000, 'x')
+    expect(table.put('good', message.subarray(0, 10), 1n)).toBe(true)
+    expect(table.put('bad', message.subarray(0, 60_000), 1n)).toBe(true)
+    expect(table.put('worse', message, 1n)).toBe(true)
+    expect(table.put('worse', Buffer.from(message), 1n)).toBe(false)
+    expect(table.put('good', message, 2n)).toBe(true)
+    for (const [, { value, refused }] of table.inOrder()) {
+      expect((value?.buffer.byteLength ?? 0) + (refused?.length ?? 0)).toBeLessThan(10_000)
+    }
+    expect(table.get('good')?.good).toBe('xxxxxxxxxx')
+    expect(messages).toEqual([
+      expect.stringMatching(/^value: expected one that decodes, got .{200}$/),
+      'value: expected at most 65536 bytes, got 1000000',
+      'value: expected at most 65536 bytes, got 1000000',
+    ])
   })
 })

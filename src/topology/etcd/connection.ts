@@ -2,6 +2,7 @@ import { X509Certificate } from 'node:crypto'
 import { createSecureContext } from 'node:tls'
 import { OptionsError } from '../../errors.ts'
 import { messageOf, show, withoutCredentials } from '../fields.ts'
+import { milliseconds } from '../milliseconds.ts'
 
 /** How to reach etcd and as whom. */
 export interface EtcdConnectionOptions {
@@ -56,19 +57,6 @@ export function parseConnection(options: EtcdConnectionOptions): EtcdConnection 
     requestTimeoutMs: milliseconds('requestTimeoutMs', requestTimeoutMs, 2000),
     connectTimeoutMs: milliseconds('connectTimeoutMs', connectTimeoutMs, 2000),
   }
-}
-
-/** A duration option. Throws OptionsError. */
-export function milliseconds(
-  option: string,
-  value: number | undefined,
-  byDefault: number,
-  atLeast = 1,
-): number {
-  if (value === undefined) return byDefault
-  // 2^31 - 1 is the longest that a timer takes; beyond it Node fires at once.
-  if (Number.isFinite(value) && value >= atLeast && value < 2 ** 31) return value
-  throw new OptionsError(`${option}: expected ${atLeast} to ${2 ** 31 - 1} milliseconds, got ${show(value)}`)
 }
 
 function checkTls(tls: NonNullable<EtcdConnectionOptions['tls']>, host: string): void {

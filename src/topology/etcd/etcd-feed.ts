@@ -1,14 +1,9 @@
 import type { Timer } from '../../clock.ts'
 import { TopologySourceError } from '../../errors.ts'
+import { DisappearanceGuard, type DisappearanceOptions } from '../disappearance-guard.ts'
 import { FeedStatus } from '../feed-status.ts'
-import type {
-  SourceContext,
-  SourceStatus,
-  Topology,
-  TopologyFeed,
-  TopologyObserver,
-  Upstream,
-} from '../topology.ts'
+import { Pacer } from '../pacer.ts'
+import type { SourceContext, SourceStatus, TopologyFeed, TopologyObserver, Upstream } from '../topology.ts'
 import { UpstreamSet } from '../upstream-set.ts'
 import type { EtcdConnection } from './connection.ts'
 import { explain } from './explain.ts'
@@ -18,25 +13,26 @@ import { WatchSession } from './watch-session.ts'
 export interface EtcdFeedSettings {
   readonly connection: EtcdConnection
   readonly reconcileIntervalMs: number
+  readonly disappearance: Required<DisappearanceOptions>
   readonly decode: (value: Buffer, name: string) => Upstream
 }
 
 /** Keeps one set of upstreams over many sessions with etcd, and says how it stands with etcd. */
 export class EtcdFeed implements TopologyFeed {
   readonly #settings: EtcdFeedSettings
-  readonly #observer: TopologyObserver
   readonly #context: SourceContext
   readonly #status: FeedStatus
   readonly #set: UpstreamSet
+  readonly #guard: DisappearanceGuard
+  readonly #publishing: Pacer
   readonly #loop: SessionLoop
   #session: WatchSession | undefined
   #rereading: Promise<void> | undefined
   #reconcile: Timer | undefined
 
   constructor(settings: EtcdFeedSettings, observer: TopologyObserver, context: SourceContext) {
-    const { connection, decode } = settings
+    const { connection, decode, disappearance } = settings
     this.#settings = settings
-    this.#observer = observer
     this.#context = context
     this.#status = new FeedStatus((status) => observer.onStatus(status))
     this.#set = new UpstreamSet({
@@ -44,6 +40,13 @@ export class EtcdFeed implements TopologyFeed {
       decode,
       onRefused: (key, error) => observer.onRefused(`${connection.prefix}${key}`, error),
     })
+    this.#guard = new DisappearanceGuard(disappearance, context.clock, (topology) =>
+      observer.onTopology(topology),
+    )
+    this.#publishing = new Pacer(
+      () => observer.onTopology(this.#guard.take(this.#set.topology())),
+      context.clock,
+    )
     this.#loop = new SessionLoop({
       connection,
       clock: context.clock,
@@ -71,6 +74,8 @@ export class EtcdFeed implements TopologyFeed {
 
   async close(): Promise<void> {
     this.#status.closed()
+    this.#publishing.close()
+    this.#guard.close()
     this.#session?.end(undefined)
     await this.#loop.close()
   }
@@ -81,12 +86,12 @@ export class EtcdFeed implements TopologyFeed {
       host,
       clock: this.#context.clock,
       // Nothing but this session's own snapshot moves the set before its watch stands.
-      onListing: (listing) => this.#publish(this.#set.list(listing, this.#set.revision)),
+      onListing: (listing) => this.#changed(this.#set.list(listing, this.#set.revision)),
       onWatching: () => {
         this.#status.live()
         this.#scheduleReconcile()
       },
-      onChanges: (changes) => this.#publish(this.#set.apply(changes)),
+      onChanges: (changes) => this.#changed(this.#set.apply(changes)),
     })
     this.#session = session
     const end = await session.run()
@@ -103,9 +108,10 @@ export class EtcdFeed implements TopologyFeed {
       const listing = await session.read()
       // A session that ended meanwhile has a successor with a newer view.
       if (session !== this.#session) throw new Error('the connection was lost meanwhile')
-      const topology = this.#set.list(listing, known)
-      if (topology !== undefined) session.expectBatch()
-      this.#publish(topology)
+      const changed = this.#set.list(listing, known)
+      if (changed) session.expectBatch()
+      this.#changed(changed)
+      this.#publishing.flush()
       // Its watch waits for revisions that this store may never reach.
       if (listing.revision < known) session.end(new Error('its revisions went back: wiped or restored'))
     } catch (error) {
@@ -122,7 +128,7 @@ export class EtcdFeed implements TopologyFeed {
     }, this.#settings.reconcileIntervalMs)
   }
 
-  #publish(topology: Topology | undefined): void {
-    if (topology !== undefined && this.status.state !== 'closed') this.#observer.onTopology(topology)
+  #changed(changed: boolean): void {
+    if (changed && this.status.state !== 'closed') this.#publishing.ask()
   }
 }

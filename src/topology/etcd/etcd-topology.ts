@@ -1,13 +1,15 @@
 import { OptionsError } from '../../errors.ts'
 import { decodeUpstream } from '../decode.ts'
+import { type DisappearanceOptions, parseDisappearance } from '../disappearance-guard.ts'
 import { show } from '../fields.ts'
+import { milliseconds } from '../milliseconds.ts'
 import { parseUpstream, type UpstreamInput } from '../parse-upstream.ts'
 import type { TopologySource, Upstream } from '../topology.ts'
 import { type AllowedHosts, hostFilter } from '../upstream-url.ts'
-import { type EtcdConnectionOptions, milliseconds, parseConnection } from './connection.ts'
+import { type EtcdConnectionOptions, parseConnection } from './connection.ts'
 import { EtcdFeed } from './etcd-feed.ts'
 
-export interface EtcdTopologyOptions extends EtcdConnectionOptions {
+export interface EtcdTopologyOptions extends EtcdConnectionOptions, DisappearanceOptions {
   /**
    * Reads a registration that is written in a format of your own; `name` is what follows `upstreams/` in its
    * key and the id if none is given. Throw to refuse the value. What it returns is checked like any other.
@@ -35,6 +37,7 @@ export function etcdTopology(options: EtcdTopologyOptions): TopologySource {
   const settings = {
     connection: parseConnection(options),
     reconcileIntervalMs: milliseconds('reconcileIntervalMs', options.reconcileIntervalMs, 30_000),
+    disappearance: parseDisappearance(options),
     decode(value: Buffer, name: string): Upstream {
       const rules = { defaultId: name, mayHaveHost }
       return decode ? parseUpstream(decode(value, name), rules) : decodeUpstream(value, rules)

@@ -7,7 +7,6 @@ import type { EtcdConnection } from './connection.ts'
 import { explain } from './explain.ts'
 import { UPSTREAMS } from './keys.ts'
 import { LeaseSession } from './lease-session.ts'
-import type { Registration } from './register.ts'
 import { type SessionEnd, SessionLoop } from './session-loop.ts'
 
 /** The options of `registerUpstream`, checked and complete. */
@@ -18,6 +17,23 @@ export interface RegistrationSettings {
   readonly drainMs: number
   readonly logger: Logger
   readonly clock: Clock
+}
+
+/** A registration at work. */
+export interface Registration {
+  /** `live`: etcd has it. `lost`: it had it, and gets it again once etcd is reachable. */
+  readonly status: SourceStatus
+  /** Resolves when etcd has the registration for the first time; rejects with ClosedError if closed before. */
+  ready(): Promise<void>
+  /**
+   * Registers as draining: no keys any more, work goes on. Resolves when etcd has it. Rejects with
+   * TopologySourceError when it cannot be written now; it will be, by the next registration.
+   */
+  drain(): Promise<void>
+  /**
+   * Drains, waits `drainMs`, revokes the lease. Never rejects: without etcd the lease expires. Idempotent.
+   */
+  close(): Promise<void>
 }
 
 /** A registration under a lease, over many sessions with etcd. */

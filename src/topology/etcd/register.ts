@@ -2,11 +2,11 @@ import { type Clock, systemClock } from '../../clock.ts'
 import { OptionsError } from '../../errors.ts'
 import { type Logger, silentLogger } from '../../logger.ts'
 import { show } from '../fields.ts'
+import { milliseconds } from '../milliseconds.ts'
 import { type UpstreamInput, upstreamOption } from '../parse-upstream.ts'
-import type { SourceStatus } from '../topology.ts'
 import { hostFilter } from '../upstream-url.ts'
-import { type EtcdConnectionOptions, milliseconds, parseConnection } from './connection.ts'
-import { LeasedRegistration } from './leased-registration.ts'
+import { type EtcdConnectionOptions, parseConnection } from './connection.ts'
+import { LeasedRegistration, type Registration } from './leased-registration.ts'
 
 export interface RegisterUpstreamOptions extends EtcdConnectionOptions {
   /** What gateways shall know of this upstream; as in `staticTopology`. */
@@ -17,23 +17,6 @@ export interface RegisterUpstreamOptions extends EtcdConnectionOptions {
   readonly drainMs?: number
   readonly logger?: Logger
   readonly clock?: Clock
-}
-
-/** A registration at work. */
-export interface Registration {
-  /** `live`: etcd has it. `lost`: it had it, and gets it again once etcd is reachable. */
-  readonly status: SourceStatus
-  /** Resolves when etcd has the registration for the first time; rejects with ClosedError if closed before. */
-  ready(): Promise<void>
-  /**
-   * Registers as draining: no keys any more, work goes on. Resolves when etcd has it. Rejects with
-   * TopologySourceError when it cannot be written now; it will be, by the next registration.
-   */
-  drain(): Promise<void>
-  /**
-   * Drains, waits `drainMs`, revokes the lease. Never rejects: without etcd the lease expires. Idempotent.
-   */
-  close(): Promise<void>
 }
 
 /**
