@@ -69,8 +69,9 @@ export function pathSegment(position: number): KeySource {
 }
 
 /**
- * A route parameter, `param:id`, as the router decoded it; the first part of a wildcard. An upgrade has no
- * route, so this does not work there.
+ * A route parameter, `param:id`, as the router decoded it; the first part of a wildcard. The proxy's own router has to
+ * know it: a `Router` between the route and the proxy needs `mergeParams: true`. An upgrade has no route, so this does
+ * not work there.
  * @throws OptionsError when `name` is empty
  */
 export function param(name: string): KeySource {
