@@ -2,11 +2,8 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { systemClock } from '../../src/clock.ts'
 import { ClosedError, OptionsError } from '../../src/errors.ts'
 import { etcdTopology } from '../../src/topology/etcd/etcd-topology.ts'
-import {
-  type RegisterUpstreamOptions,
-  type Registration,
-  registerUpstream,
-} from '../../src/topology/etcd/register.ts'
+import type { Registration } from '../../src/topology/etcd/leased-registration.ts'
+import { type RegisterUpstreamOptions, registerUpstream } from '../../src/topology/etcd/register.ts'
 import { type EtcdProcess, startEtcd } from '../support/etcd.ts'
 import { Followed } from './follow.ts'
 

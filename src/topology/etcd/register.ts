@@ -2,9 +2,10 @@ import { type Clock, systemClock } from '../../clock.ts'
 import { OptionsError } from '../../errors.ts'
 import { type Logger, silentLogger } from '../../logger.ts'
 import { show } from '../fields.ts'
+import { milliseconds } from '../milliseconds.ts'
 import { type UpstreamInput, upstreamOption } from '../parse-upstream.ts'
 import { hostFilter } from '../upstream-url.ts'
-import { type EtcdConnectionOptions, milliseconds, parseConnection } from './connection.ts'
+import { type EtcdConnectionOptions, parseConnection } from './connection.ts'
 import { LeasedRegistration, type Registration } from './leased-registration.ts'
 
 export interface RegisterUpstreamOptions extends EtcdConnectionOptions {
