@@ -51,31 +51,30 @@ export function consistentHashProxy(options: ConsistentHashProxyOptions): Consis
   const handler = function consistentHashProxy(request: IncomingMessage, response: ServerResponse) {
     void serve(gateway, request, response)
   }
-  return Object.defineProperties(handler, {
-    upgrade: {
-      get() {
-        if (source.worksForUpgrade) return upgrade
-        throw new OptionsError(
-          `Expected \`key\` to be one that works for upgrades, got '${source.description}': ` +
-            'an upgrade has neither route parameters nor a body',
-        )
-      },
+  const members = {
+    get upgrade() {
+      if (source.worksForUpgrade) return upgrade
+      throw new OptionsError(
+        `Expected \`key\` to be one that works for upgrades, got '${source.description}': ` +
+          'an upgrade has neither route parameters nor a body',
+      )
     },
-    metrics: { value: parts.registry },
-    ready: { value: () => gateway.readiness.ready },
-    status: { value: parts.status },
-    on: {
-      value(event: keyof ProxyEvents, listener: () => void) {
-        gateway.events.on(event, listener)
-        return this
-      },
+    metrics: parts.registry,
+    ready: () => gateway.readiness.ready,
+    status: parts.status,
+    on(event: keyof ProxyEvents, listener: () => void) {
+      gateway.events.on(event, listener)
+      return proxy
     },
-    off: {
-      value(event: keyof ProxyEvents, listener: () => void) {
-        gateway.events.off(event, listener)
-        return this
-      },
+    off(event: keyof ProxyEvents, listener: () => void) {
+      gateway.events.off(event, listener)
+      return proxy
     },
-    close: { value: parts.close },
-  }) as unknown as ConsistentHashProxy // TypeScript does not follow what `defineProperties` adds
+    close: parts.close,
+  }
+  const proxy: ConsistentHashProxy = Object.defineProperties(
+    handler,
+    Object.getOwnPropertyDescriptors(members),
+  ) as typeof handler & typeof members
+  return proxy
 }
