@@ -6,6 +6,7 @@ import { compileTrust } from './http/client-address.ts'
 import { ProxyEventEmitter } from './observe/events.ts'
 import { logEvents } from './observe/log-events.ts'
 import { Metrics } from './observe/metrics.ts'
+import { observeSource } from './observe/source-observer.ts'
 import { describeStatus, type ProxyStatus } from './observe/status.ts'
 import { Admission, type Gateway } from './proxy/gateway.ts'
 import { Readiness } from './proxy/readiness.ts'
@@ -16,7 +17,7 @@ import { TopologyRefresher } from './retry/topology-refresher.ts'
 import { expectedHeaviestOverMean } from './ring/expected-balance.ts'
 import { xxh64Ready } from './ring/xxh64.ts'
 import { DeferredFeed } from './topology/deferred-feed.ts'
-import type { Topology, TopologyObserver } from './topology/topology.ts'
+import type { Topology } from './topology/topology.ts'
 import { HttpProxyTransport } from './transport/http-proxy-transport.ts'
 
 /** Everything that one proxy consists of. Two proxies in one process share nothing. */
@@ -54,7 +55,8 @@ export function createParts(config: Config): Parts {
   const admission = new Admission(limits.inFlight)
   // Behind all that may throw: a proxy that could not be made must not leave a watch behind.
   const context = { clock, logger }
-  const feed = new DeferredFeed(xxh64Ready(), config.topology, observe(apply, readiness, events), context)
+  const observer = observeSource(events, apply, () => readiness.sourceFailed())
+  const feed = new DeferredFeed(xxh64Ready(), config.topology, observer, context)
   warnOfFewVirtualNodes(config)
 
   return {
@@ -95,27 +97,6 @@ function createHealthChecker(
 
 function statusRules({ circuitBreaker, retry }: Config): StatusRules {
   return { failureStatuses: new Set(circuitBreaker.statuses), retryStatuses: new Set(retry.statuses) }
-}
-
-/** Turns what a source reports into the proxy's own terms. */
-function observe(
-  apply: (topology: Topology) => void,
-  readiness: Readiness,
-  events: ProxyEventEmitter,
-): TopologyObserver {
-  let away = false
-  return {
-    onTopology: apply,
-    onStatus(status) {
-      const error = 'error' in status ? status.error : undefined
-      if (error !== undefined) {
-        readiness.sourceFailed()
-        events.emit('sourceLost', { error })
-      } else if (status.state === 'live' && away) events.emit('sourceRegained')
-      away = error !== undefined
-    },
-    onRefused: (entry, { reason, message }) => events.emit('refused', { entry, reason, message }),
-  }
 }
 
 /** Below this many the shares differ so much that the load bound does the ring's work. */

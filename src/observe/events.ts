@@ -52,6 +52,11 @@ export interface ProxyEvents {
   sourceRegained: []
   /** One entry of the topology was refused. */
   refused: [event: { entry: string; reason: RefusalReason; message: string }]
+  /**
+   * Too many upstreams disappeared from the source at once: these are served on for a while. Again whenever they
+   * become others; none when it is over.
+   */
+  held: [event: { upstreams: readonly string[] }]
   /** A request came without a key. */
   missingKey: []
   /** A request ended. `upstream` is that of the last attempt, if there was one. */

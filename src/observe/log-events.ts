@@ -13,6 +13,10 @@ export function logEvents(events: ProxyEventEmitter, logger: Logger): void {
   )
   events.on('sourceRegained', () => logger.info({}, 'the topology source is back'))
   events.on('refused', (event) => logger.warn(event, 'a topology entry is refused'))
+  events.on('held', (event) => {
+    if (event.upstreams.length === 0) logger.info(event, 'no disappeared upstream is served on any more')
+    else logger.error(event, 'too many upstreams disappeared at once: they are served on for a while')
+  })
   events.on('staleTopology', (event) => logger.info(event, 'the topology was read again'))
   events.on('retry', (event) => logger.debug(event, 'a request is tried again'))
   events.on('giveUp', (event) => logger.info(event, 'a failed request is not tried again'))

@@ -12,6 +12,8 @@ export interface ProxyStatus {
   readonly topologyAgeMs: number | null
   /** Entries are refused or held, so a gateway that starts now may differ. */
   readonly degraded: boolean
+  /** Ids of upstreams that are served on though the source no longer has them: too many disappeared at once. */
+  readonly held: readonly string[]
   readonly source: SourceStatus
   readonly ring: {
     /** Equal on gateways that give every key the same owners; null before the first topology. */
@@ -78,6 +80,7 @@ export function describeStatus(
     epoch: placement?.topology.epoch ?? 0,
     topologyAgeMs,
     degraded: (placement?.topology.degraded ?? false) || balancer.beyondRingLimit,
+    held: placement?.topology.held ?? [],
     source: { ...source },
     ring: {
       digest: placement?.ring.digest ?? null,

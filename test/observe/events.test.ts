@@ -19,7 +19,8 @@ import {
 
 const names = [
   ...(['topology', 'ejection', 'recovery', 'overflow', 'overCapacity', 'retry', 'giveUp'] as const),
-  ...(['staleTopology', 'sourceLost', 'sourceRegained', 'refused', 'missingKey', 'request'] as const),
+  ...(['staleTopology', 'sourceLost', 'sourceRegained', 'refused', 'held', 'missingKey'] as const),
+  ...(['request'] as const),
 ]
 
 async function gatewayBefore(handler: Handler = answerId, options: Partial<ConsistentHashProxyOptions> = {}) {

@@ -110,3 +110,19 @@ test('apache/apisix#2369, #7610, #13141: an upstream that left leaves no series,
   expect((await fetch(url, { headers })).status).toBe(502)
   expect(await metric('requests_total', { upstream: 'u1' })).toBe(1)
 })
+
+test('upstreams held though they disappeared: a gauge, the status and one event a change', async () => {
+  const topology = new ScriptedTopology([{ id: 'u1' }, { id: 'u2' }])
+  const { proxy, metric } = await gatewayOf(topology)
+  const told: unknown[] = []
+  proxy.on('held', ({ upstreams }) => told.push(upstreams))
+  await proxy.ready()
+  expect(await metric('held_upstreams')).toBe(0)
+  topology.set(2n, [{ id: 'u1' }, { id: 'u2' }], { held: ['u2'], degraded: true })
+  topology.set(3n, [{ id: 'u1' }, { id: 'u2' }], { held: ['u2'], degraded: true })
+  expect(await metric('held_upstreams')).toBe(1)
+  expect(proxy.status()).toMatchObject({ held: ['u2'], degraded: true })
+  topology.set(4n, [{ id: 'u1' }])
+  expect(await metric('held_upstreams')).toBe(0)
+  expect(told).toEqual([['u2'], []])
+})
