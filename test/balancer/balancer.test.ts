@@ -148,7 +148,7 @@ describe('topology changes', () => {
   })
 
   it('a full ring refuses the same upstreams whatever came first, and says so once', () => {
-    const options = { ring: { virtualNodes: 100 }, limits: { ringPoints: 250 } }
+    const options = { ring: { virtualNodes: 100 }, limits: { ringPoints: 200 } }
     const one = new BalancerUnderTest(options)
     const refused = one.heard('refused')
     one.update('b', 'c').update('a', 'b', 'c').update('a', 'b', 'c', 'd')
