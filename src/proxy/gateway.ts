@@ -34,6 +34,7 @@ export class Admission {
   #onIdle: (() => void) | undefined
   #closing = false
   readonly #served = new Set<Client>()
+  readonly #longLived = new Set<Client>()
 
   constructor(limit: number) {
     this.#limit = limit
@@ -42,15 +43,21 @@ export class Admission {
   /** Why no further request is taken just now. */
   get refusal(): Failure | undefined {
     if (this.#closing) return failures.closing
-    return this.#served.size >= this.#limit ? failures.overloaded : undefined
+    return this.#served.size - this.#longLived.size >= this.#limit ? failures.overloaded : undefined
   }
 
   enter(client: Client): void {
     this.#served.add(client)
   }
 
+  /** It stays for long, and is held against a limit of its own from here on. */
+  exempt(client: Client): void {
+    this.#longLived.add(client)
+  }
+
   leave(client: Client): void {
     this.#served.delete(client)
+    this.#longLived.delete(client)
     if (this.#served.size === 0) this.#onIdle?.()
   }
 

@@ -16,7 +16,8 @@ export async function tryOwners(
   key: Pick<Choice, 'position' | 'longLived'>,
   attemptOnce: (lease: Lease, attempt: number) => Promise<Ending | RetryPlan>,
 ): Promise<Ending> {
-  const { config, balancer, budget, refresher, events } = gateway
+  const { config, admission, balancer, budget, refresher, events } = gateway
+  if (key.longLived) admission.exempt(client)
   budget.recordRequest()
   const tried: Upstream[] = []
   const choice = { ...key, tried }

@@ -85,6 +85,17 @@ describe('an upgrade goes to the next owner', () => {
     expect((await openSocket(gateway, headers)).greeting).toBe('a')
   })
 
+  test('not because of limits.inFlight, which bounds requests: open sockets take no room there', async () => {
+    const room = await startSocketUpstream('a')
+    const gateway = await startSocketGateway({
+      key: 'path',
+      topology: topologyOf(room),
+      limits: { inFlight: 1 },
+    })
+    for (let index = 0; index < 3; index += 1) await openSocket(gateway)
+    expect((await fetch(gateway.url)).status).toBe(200)
+  })
+
   test('on the new ring, when its owner answers 421: the topology is read again once', async () => {
     const misdirected = await startUpstream('a', (_request, response) =>
       response.writeHead(421).end('not me'),
