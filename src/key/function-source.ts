@@ -6,9 +6,9 @@ import { makeSource, unexpected } from './source.ts'
 export type KeyFunction = (request: KeyRequest) => string | number | bigint | null | undefined
 
 /**
- * The operator's own function. Strings, numbers and bigints count, all else is no key. What it throws reaches the caller, past the
- * rest of a chain, so that a mistake in it is seen and not taken for a request without a key. It has no
- * string form.
+ * The operator's own function; in a chain with a body source it may be called twice for one request. Strings, numbers
+ * and bigints count, all else is no key. What it throws reaches the caller, past the rest of a chain, so that a mistake
+ * in it is seen and not taken for a request without a key. It has no string form.
  * @throws OptionsError when `read` is not a function; on extraction, when it gives a promise, which cannot be
  * waited for between reading a request and choosing its upstream
  */

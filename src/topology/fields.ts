@@ -51,9 +51,20 @@ export function checkState(value: unknown): UpstreamState {
 
 const isState = (value: unknown): value is UpstreamState => STATES.includes(value as string)
 
+/** Metadata is compared and shown in status as JSON. */
 export function checkMetadata(value: unknown): Readonly<Record<string, unknown>> {
-  if (isRecord(value)) return value
-  throw refusedField('field', 'metadata', 'an object', value)
+  if (isRecord(value) && hasJson(value)) return value
+  throw refusedField('field', 'metadata', 'an object that JSON can hold', value)
+}
+
+/** False for a bigint or a circle somewhere in it. */
+function hasJson(value: unknown): boolean {
+  try {
+    JSON.stringify(value)
+    return true
+  } catch {
+    return false
+  }
 }
 
 /** Whether a value is an object with named members: neither null nor a list. */

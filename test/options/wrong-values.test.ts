@@ -5,7 +5,12 @@ import { join } from 'node:path'
 import { Registry } from 'prom-client'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { optionsSchema } from '../../src/config.ts'
-import { type ConsistentHashProxyOptions, consistentHashProxy, OptionsError } from '../../src/index.ts'
+import {
+  type ConsistentHashProxyOptions,
+  consistentHashProxy,
+  OptionsError,
+  staticTopology,
+} from '../../src/index.ts'
 import { optionGroup } from '../../src/option-issues.ts'
 import { ScriptedTopology } from '../support/scripted-topology.ts'
 
@@ -176,6 +181,13 @@ describe('mistakes that the schema cannot see throw at construction too', () => 
     [{ extract: () => 'x' }, /`key` to be a key source, .*, got an object/],
   ])('key %j', (key, message) => {
     expect(refusal({ key })).toMatch(message)
+  })
+
+  test('metadata that cannot be shown in status', () => {
+    const upstream = { url: 'http://127.0.0.1:1', metadata: { big: 1n } }
+    expect(() => staticTopology([upstream])).toThrow(
+      new OptionsError('topology[0]: metadata: expected an object that JSON can hold, got { big: 1n }'),
+    )
   })
 
   test('trustedProxies', () => {

@@ -118,7 +118,11 @@ describe('decodeUpstream', () => {
       { url, zone: 1 },
       'field: zone: expected a string of 1 to 256 characters, no control characters, got 1',
     ],
-    ['metadata that is a list', { url, metadata: [] }, 'field: metadata: expected an object, got []'],
+    [
+      'metadata that is a list',
+      { url, metadata: [] },
+      'field: metadata: expected an object that JSON can hold, got []',
+    ],
     ['a deletion of Go naming', { Op: 1, Addr: 'h:1' }, 'field: Op: expected 0, got 1'],
   ])('refuses %s', (_name, value, message) => {
     expect(refusal(() => decode(value))).toBe(message)
