@@ -57,9 +57,9 @@ export class RequestBody {
       .on('close', () => this.#fail())
   }
 
-  /** Whether nothing of it has been read yet. */
-  get untouched(): boolean {
-    return this.#received === 0
+  /** Bytes read of it so far. */
+  get received(): number {
+    return this.#received
   }
 
   /** Whether all of it was read. */

@@ -25,7 +25,11 @@ export async function passOn(
   const headers = answerHeaders(gateway, head.request, lease, attempt, response)
   writeHead(client.response, response.status, response.statusText, headers)
   lease.responding()
-  const outcome = await relayBody(response, client.response, config.timeouts.idleMs, config.clock)
+  const outcome = await relayBody(response, client.response, {
+    clock: config.clock,
+    idleMs: config.timeouts.idleMs,
+    uploaded: () => body?.received ?? 0,
+  })
   if (body && !body.finished) {
     sent.abort()
     if (!client.gone) body.discard()

@@ -120,12 +120,20 @@ export function writeHead(
   }
 }
 
+/** When passing an answer on takes too long. */
+export interface IdleLimit {
+  readonly clock: Clock
+  /** Milliseconds without a byte in either direction. */
+  readonly idleMs: number
+  /** Bytes of the request's body that the client has sent so far: an upload may go on behind the answer's head. */
+  readonly uploaded: () => number
+}
+
 /** Streams the body with back-pressure. Resolves when the upstream has no part in it any more; never rejects. */
 export function relayBody(
   upstream: UpstreamResponse,
   response: ServerResponse,
-  idleMs: number,
-  clock: Clock,
+  { clock, idleMs, uploaded }: IdleLimit,
 ): Promise<RelayOutcome> {
   return new Promise((resolve) => {
     const { body } = upstream
@@ -135,14 +143,25 @@ export function relayBody(
       outcome = how
       idle.stop()
       clearImmediate(flush)
-      if (how !== 'complete') body.destroy()
-      // A client that gets less than the whole must see it: only a broken connection says so.
-      if (how !== 'complete') breakOff(response)
+      if (how !== 'complete') {
+        body.destroy()
+        // A client that gets less than the whole must see it: only a broken connection says so.
+        breakOff(response)
+      }
       resolve(how)
     }
-    // A client that takes nothing keeps the upstream from sending: its own idleness, not the upstream's.
-    const idle = new PhaseTimer(clock, () => end(response.writableNeedDrain ? 'client-gone' : 'idle'))
-    idle.start(idleMs)
+    const late = () => {
+      if (uploaded() > seen) wait()
+      // A client that takes nothing keeps the upstream from sending: its own idleness, not the upstream's.
+      else end(response.writableNeedDrain ? 'client-gone' : 'idle')
+    }
+    const idle = new PhaseTimer(clock, late)
+    let seen = 0
+    const wait = () => {
+      seen = uploaded()
+      idle.start(idleMs)
+    }
+    wait()
     // The head of an answer whose body is slow to start must not wait for it (server-sent events).
     const flush = setImmediate(() => response.flushHeaders())
     body.on('data', () => idle.touch())
