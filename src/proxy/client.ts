@@ -22,6 +22,9 @@ export abstract class Client {
     this.request = request
   }
 
+  /** Resolves when its answer has been sent to the end, or it has left. */
+  abstract readonly closed: Promise<void>
+
   /** Whether it left before it had its answer. */
   get gone(): boolean {
     return this.#gone
@@ -59,16 +62,19 @@ export abstract class Client {
 /** A client that waits for an HTTP answer. */
 export class HttpClient extends Client {
   readonly response: ServerResponse
+  readonly closed: Promise<void>
 
   constructor(request: KeyRequest, response: ServerResponse) {
     super(request)
     this.response = response
-    if (response.destroyed) this.leave()
-    else {
-      response.once('close', () => {
+    this.closed = new Promise((resolve) => {
+      const close = () => {
         if (!response.writableFinished) this.leave()
-      })
-    }
+        resolve()
+      }
+      if (response.destroyed) close()
+      else response.once('close', close)
+    })
   }
 
   override breakOff(): void {

@@ -38,7 +38,8 @@ export async function account(
     config.logger.error({ err: error }, 'serving a request failed')
     ending = client.fail(failures.internal)
   } finally {
-    admission.leave(client)
+    // An answer that a slow client is still taking is not over: `close` waits for it.
+    void client.closed.then(() => admission.leave(client))
   }
   events.emit('request', { ...ending, milliseconds: config.clock.now() - started })
 }
