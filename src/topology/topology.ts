@@ -41,10 +41,17 @@ export interface Topology {
 
 /** What a source says about itself. */
 export type SourceStatus =
-  | { readonly state: 'connecting'; readonly error?: string }
+  | { readonly state: 'connecting'; readonly error?: string; readonly diskCopy?: DiskCopy }
   | { readonly state: 'live' }
   | { readonly state: 'lost'; readonly error: string }
   | { readonly state: 'closed' }
+
+/** The file that the topology came from, since the source could not be read since the start. */
+export interface DiskCopy {
+  readonly path: string
+  /** Time since the source was read that it is a copy of, in milliseconds. */
+  readonly ageMs: number
+}
 
 /** Receives what a source finds. None of these may throw. */
 export interface TopologyObserver {

@@ -1,19 +1,17 @@
 import type { Timer } from '../../clock.ts'
 import { TopologySourceError } from '../../errors.ts'
-import { DisappearanceGuard, type DisappearanceOptions } from '../disappearance-guard.ts'
 import { FeedStatus } from '../feed-status.ts'
-import { Pacer } from '../pacer.ts'
 import type { SourceContext, SourceStatus, TopologyFeed, TopologyObserver, Upstream } from '../topology.ts'
 import { UpstreamSet } from '../upstream-set.ts'
 import type { EtcdConnection } from './connection.ts'
 import { explain } from './explain.ts'
+import { Publisher, type PublisherSettings } from './publisher.ts'
 import { type SessionEnd, SessionLoop } from './session-loop.ts'
 import { WatchSession } from './watch-session.ts'
 
-export interface EtcdFeedSettings {
+export interface EtcdFeedSettings extends Omit<PublisherSettings, 'prefix'> {
   readonly connection: EtcdConnection
   readonly reconcileIntervalMs: number
-  readonly disappearance: Required<DisappearanceOptions>
   readonly decode: (value: Buffer, name: string) => Upstream
 }
 
@@ -23,40 +21,42 @@ export class EtcdFeed implements TopologyFeed {
   readonly #context: SourceContext
   readonly #status: FeedStatus
   readonly #set: UpstreamSet
-  readonly #guard: DisappearanceGuard
-  readonly #publishing: Pacer
+  readonly #publisher: Publisher
+  readonly #restored: Promise<void>
   readonly #loop: SessionLoop
   #session: WatchSession | undefined
   #rereading: Promise<void> | undefined
   #reconcile: Timer | undefined
 
   constructor(settings: EtcdFeedSettings, observer: TopologyObserver, context: SourceContext) {
-    const { connection, decode, disappearance } = settings
+    const { connection, decode } = settings
+    const { prefix } = connection
     this.#settings = settings
     this.#context = context
     this.#status = new FeedStatus((status) => observer.onStatus(status))
     this.#set = new UpstreamSet({
-      prefix: connection.prefix,
+      prefix,
       decode,
-      onRefused: (key, error) => observer.onRefused(`${connection.prefix}${key}`, error),
+      onRefused: (key, error) => observer.onRefused(`${prefix}${key}`, error),
     })
-    this.#guard = new DisappearanceGuard(disappearance, context.clock, (topology) =>
-      observer.onTopology(topology),
-    )
-    this.#publishing = new Pacer(
-      () => observer.onTopology(this.#guard.take(this.#set.topology())),
-      context.clock,
-    )
+    this.#publisher = new Publisher(this.#set, { ...settings, prefix }, observer, context)
+    this.#restored = this.#publisher.restore()
     this.#loop = new SessionLoop({
       connection,
       clock: context.clock,
       session: (host) => this.#live(host),
-      onFailure: (message) => this.#status.failed(message),
+      onFailure: (message, everywhere) => {
+        if (everywhere) this.#publisher.serveFromDisk()
+        const { diskProblem } = this.#publisher
+        this.#status.failed(diskProblem ? `${message}; ${diskProblem}` : message)
+      },
     })
   }
 
   get status(): SourceStatus {
-    return this.#status.current
+    const { current } = this.#status
+    const { diskCopy } = this.#publisher
+    return current.state === 'connecting' && diskCopy ? { ...current, diskCopy } : current
   }
 
   refresh(): Promise<void> {
@@ -74,24 +74,26 @@ export class EtcdFeed implements TopologyFeed {
 
   async close(): Promise<void> {
     this.#status.closed()
-    this.#publishing.close()
-    this.#guard.close()
     this.#session?.end(undefined)
-    await this.#loop.close()
+    await Promise.all([this.#loop.close(), this.#publisher.close()])
   }
 
   async #live(host: string): Promise<SessionEnd> {
+    await this.#restored
+    if (this.status.state === 'closed') return { reason: undefined, upMs: 0 }
     const session = new WatchSession({
       connection: this.#settings.connection,
       host,
       clock: this.#context.clock,
       // Nothing but this session's own snapshot moves the set before its watch stands.
-      onListing: (listing) => this.#changed(this.#set.list(listing, this.#set.revision)),
+      onListing: (listing) => this.#publisher.read(this.#set.list(listing, this.#set.revision)),
       onWatching: () => {
         this.#status.live()
         this.#scheduleReconcile()
       },
-      onChanges: (changes) => this.#changed(this.#set.apply(changes)),
+      onChanges: (changes) => {
+        if (this.#set.apply(changes)) this.#publisher.changed()
+      },
     })
     this.#session = session
     const end = await session.run()
@@ -110,8 +112,8 @@ export class EtcdFeed implements TopologyFeed {
       if (session !== this.#session) throw new Error('the connection was lost meanwhile')
       const changed = this.#set.list(listing, known)
       if (changed) session.expectBatch()
-      this.#changed(changed)
-      this.#publishing.flush()
+      this.#publisher.read(changed)
+      this.#publisher.flush()
       // Its watch waits for revisions that this store may never reach.
       if (listing.revision < known) session.end(new Error('its revisions went back: wiped or restored'))
     } catch (error) {
@@ -126,9 +128,5 @@ export class EtcdFeed implements TopologyFeed {
         .then(() => this.#scheduleReconcile())
         .catch(() => {})
     }, this.#settings.reconcileIntervalMs)
-  }
-
-  #changed(changed: boolean): void {
-    if (changed && this.status.state !== 'closed') this.#publishing.ask()
   }
 }

@@ -1,6 +1,7 @@
 import { OptionsError } from '../../errors.ts'
 import { decodeUpstream } from '../decode.ts'
 import { type DisappearanceOptions, parseDisappearance } from '../disappearance-guard.ts'
+import { parseSnapshotFile, type SnapshotFileOptions } from '../disk-snapshot.ts'
 import { show } from '../fields.ts'
 import { milliseconds } from '../milliseconds.ts'
 import { parseUpstream, type UpstreamInput } from '../parse-upstream.ts'
@@ -17,6 +18,8 @@ export interface EtcdTopologyOptions extends EtcdConnectionOptions, Disappearanc
   readonly decode?: (value: Buffer, name: string) => UpstreamInput
   /** Which hosts upstreams may have. Default: all. Set it where others than you can write to etcd. */
   readonly allowedHosts?: AllowedHosts
+  /** A file for the last topology, or its path: a gateway that starts while etcd is away serves by it. Default: none. */
+  readonly snapshotFile?: string | SnapshotFileOptions
   /** How often the prefix is read again, in milliseconds, to notice a watch that went silent. Default 30,000. */
   readonly reconcileIntervalMs?: number
 }
@@ -37,6 +40,7 @@ export function etcdTopology(options: EtcdTopologyOptions): TopologySource {
   const settings = {
     connection: parseConnection(options),
     reconcileIntervalMs: milliseconds('reconcileIntervalMs', options.reconcileIntervalMs, 30_000),
+    snapshotFile: parseSnapshotFile(options.snapshotFile),
     disappearance: parseDisappearance(options),
     decode(value: Buffer, name: string): Upstream {
       const rules = { defaultId: name, mayHaveHost }

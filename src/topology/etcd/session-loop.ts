@@ -17,8 +17,8 @@ export interface SessionLoopOptions {
   readonly clock: Clock
   /** One session with one host, to its end. Never rejects. */
   readonly session: (host: string) => Promise<SessionEnd>
-  /** Told after each session what is wrong, host by host. */
-  readonly onFailure: (message: string) => void
+  /** Told after each session what is wrong, host by host, and whether no host is left that might do. */
+  readonly onFailure: (message: string, everywhere: boolean) => void
 }
 
 /**
@@ -55,7 +55,7 @@ export class SessionLoop {
       if (upMs > 0) failures.clear()
       else turn += 1
       failures.set(host, explain(reason, connection, host))
-      onFailure([...failures.values()].join('; '))
+      onFailure([...failures.values()].join('; '), failures.size === connection.hosts.length)
       if (upMs > LONGEST_PAUSE) pause = SHORTEST_PAUSE
       await this.#rest(pause)
       pause = Math.min(LONGEST_PAUSE, pause * 2)
