@@ -4,7 +4,7 @@ import { z } from 'zod'
 import { optionsSchema } from '../../src/config.ts'
 import { optionGroup } from '../../src/option-issues.ts'
 
-const page = readFileSync(new URL('../../docs/options.md', import.meta.url), 'utf8')
+const page = readFileSync(new URL('../../README.md', import.meta.url), 'utf8')
 const table = /<!-- options -->\n([\s\S]*)<!-- \/options -->/.exec(page)?.[1] ?? ''
 const rows = [...table.matchAll(/^\| `([\w.]+)` \| (.+?) \| (.+) \|$/gm)].map(
   ([, option = '', value = '']) => [option, value],
@@ -43,7 +43,7 @@ function literal(value: unknown): string {
   return typeof value === 'string' ? `'${value}'` : String(value)
 }
 
-test('docs/options.md lists every option with its default, in order, and nothing else', () => {
+test('README.md lists every option with its default, in order, and nothing else', () => {
   expect(rows).toEqual(documented(optionsSchema, ''))
   expect(rows.length).toBeGreaterThan(60)
 })
