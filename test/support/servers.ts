@@ -75,16 +75,19 @@ export class TestUpstream {
   }
 }
 
+/** Nobody waits for an answer to a request that broke off. */
+const left = () => {}
+
 /** Reads the body, notes the request, and answers the upstream's id. */
 export const answerId: Handler = (request, response, upstream) => {
-  void receive(request, upstream).then(() => response.end(upstream.id))
+  receive(request, upstream).then(() => response.end(upstream.id), left)
 }
 
 /** As `answerId`, after so many milliseconds. */
 export const answerAfter =
   (milliseconds: number): Handler =>
   (request, response, upstream) => {
-    void receive(request, upstream).then(() => setTimeout(() => response.end(upstream.id), milliseconds))
+    receive(request, upstream).then(() => setTimeout(() => response.end(upstream.id), milliseconds), left)
   }
 
 /** Reads the whole body and notes the request. */
