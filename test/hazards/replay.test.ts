@@ -136,4 +136,6 @@ test('a body that the client stops sending is 408, and not the upstream’s fail
   expect(gateway.proxy.status()).toMatchObject({ inFlight: 0, upstreams: [{ breaker: 'closed' }] })
   expect(await metricOf(gateway.proxy, 'ejections_total')).toBeUndefined()
   await eventually('the upstream request to close', () => upstream.active === 0)
+  // The gateway lingers for the rest of the body, but not for ever.
+  await eventually('the connection to close', () => client.ended || client.closed, 7_000)
 })

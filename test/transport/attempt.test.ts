@@ -1,0 +1,72 @@
+import { Readable } from 'node:stream'
+import { expect, onTestFinished, test } from 'vitest'
+import { systemClock } from '../../src/clock.ts'
+import { HttpProxyTransport } from '../../src/transport/http-proxy-transport.ts'
+import { targetOf } from '../../src/transport/transport.ts'
+import { ManualClock } from '../support/manual-clock.ts'
+import { startRawUpstream } from '../support/raw-http.ts'
+import { eventually, startUpstream } from '../support/servers.ts'
+
+const timeouts = { connectMs: 2_000, firstByteMs: 2_000, idleMs: 2_000, totalMs: 2_000 }
+const requestTo = (url: string) => ({ target: targetOf(url), method: 'POST', path: '/', headers: {} })
+
+function startTransport(clock = systemClock): HttpProxyTransport {
+  const transport = new HttpProxyTransport({ connectionsPerUpstream: 8, idleMs: 2_000, tls: {} }, clock)
+  onTestFinished(() => transport.close())
+  return transport
+}
+
+/** A body that notes whether it was asked for. */
+function watchedBody(text: string) {
+  const open = () => {
+    body.opened += 1
+    return Readable.from([text])
+  }
+  const body = { opened: 0, open, trailers: () => [] }
+  return body
+}
+
+test('a connection that an aborted request left half-open counts as none until it stands', async () => {
+  const gone = await startUpstream('a')
+  await gone.stop()
+  const transport = startTransport()
+  const body = watchedBody('body')
+  transport.send(requestTo(gone.url), { timeouts }).abort()
+  // In the next turn the pool has the aborted request's socket, still connecting, and gives it to this one.
+  await new Promise(process.nextTick)
+  const outcome = await transport.send(requestTo(gone.url), { timeouts, body }).outcome
+  expect(outcome).toMatchObject({ kind: 'connectFailed' })
+  expect(body.opened).toBe(0)
+})
+
+test('a body is asked for once the connection stands, by its own attempt only', async () => {
+  const upstream = await startUpstream('a')
+  const transport = startTransport()
+  const [given, sent] = [watchedBody('given up'), watchedBody('sent')]
+  const aborted = transport.send(requestTo(upstream.url), { timeouts, body: given })
+  aborted.abort()
+  const outcome = await transport.send(requestTo(upstream.url), {
+    timeouts,
+    body: sent,
+  }).outcome
+  expect(outcome).toMatchObject({ kind: 'responded' })
+  expect(await aborted.outcome).toEqual({ kind: 'aborted' })
+  expect([given.opened, sent.opened]).toEqual([0, 1])
+})
+
+test('whatever comes after the outcome changes nothing, and leaves no timer', async () => {
+  const upstream = await startRawUpstream('a', (socket) => socket.end('HTTP/1.1 200 OK\r\n\r\n'))
+  const clock = new ManualClock()
+  const transport = startTransport(clock)
+  for (const end of ['answer', 'abort', 'timeout'] as const) {
+    const attempt = transport.send(requestTo(upstream.url), { timeouts })
+    if (end === 'abort') attempt.abort()
+    if (end === 'timeout') clock.advance(2_001)
+    const outcome = await attempt.outcome
+    expect(clock.pendingTimers).toBe(0)
+    attempt.abort()
+    expect(await attempt.outcome).toBe(outcome)
+    expect(clock.pendingTimers).toBe(0)
+  }
+  await eventually('the connections to close', () => upstream.sockets.size === 0)
+})
