@@ -1,0 +1,39 @@
+// A gateway in a process of its own. Argument: its `GatewaySettings` as JSON.
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { monitorEventLoopDelay } from 'node:perf_hooks'
+import { consistentHashProxy, etcdTopology, staticTopology } from '../../src/index.ts'
+import type { GatewayReport, GatewaySettings } from './gateway-process.ts'
+
+const { etcd, upstreams, ...options } = JSON.parse(process.argv[2] ?? '') as GatewaySettings
+const topology = etcd ? etcdTopology(etcd) : staticTopology(upstreams ?? [])
+const proxy = consistentHashProxy({ key: 'header:x-user-id', ...options, topology })
+const server = createServer(proxy)
+const delay = monitorEventLoopDelay({ resolution: 5 })
+const listenersOf = () =>
+  process.eventNames().reduce((sum, name) => sum + process.listenerCount(name), server.listenerCount('close'))
+
+server.listen(0, '127.0.0.1', () => process.send?.((server.address() as AddressInfo).port))
+process.on('disconnect', () => process.exit()) // whoever started this is gone
+
+process.on('message', async (asked: 'measure' | 'report') => {
+  if (asked === 'measure') {
+    delay.reset()
+    delay.enable()
+  }
+  globalThis.gc?.()
+  const connections = await new Promise<number>((resolve) =>
+    server.getConnections((_, count) => resolve(count)),
+  )
+  const report: GatewayReport = {
+    status: proxy.status(),
+    metrics: (await proxy.metrics?.metrics()) ?? '',
+    delayP99Ms: delay.percentile(99) / 1e6,
+    delayMaxMs: delay.max / 1e6,
+    heapBytes: process.memoryUsage().heapUsed,
+    handles: process.getActiveResourcesInfo().length,
+    listeners: listenersOf(),
+    connections,
+  }
+  process.send?.(report)
+})
