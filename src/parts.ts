@@ -4,8 +4,10 @@ import type { Config } from './config.ts'
 import { HealthChecker } from './health/health-checker.ts'
 import { compileTrust } from './http/client-address.ts'
 import { ProxyEventEmitter } from './observe/events.ts'
+import { describeGateway } from './observe/gateway-report.ts'
 import { logEvents } from './observe/log-events.ts'
 import { Metrics } from './observe/metrics.ts'
+import { RequestRates } from './observe/request-rates.ts'
 import { observeSource } from './observe/source-observer.ts'
 import { describeStatus, type ProxyStatus } from './observe/status.ts'
 import { Admission, type Gateway } from './proxy/gateway.ts'
@@ -49,7 +51,7 @@ export function createParts(config: Config): Parts {
     readiness.arrived()
   }
   const topologyAgeMs = () => (topologySince === undefined ? null : clock.now() - topologySince)
-  const status = () => describeStatus(balancer, feed.status, config.ring.virtualNodes, topologyAgeMs())
+  const status = () => describeStatus(balancer, feed, config.ring.virtualNodes, topologyAgeMs())
   const registry = config.metrics === false ? undefined : (config.metrics.registry ?? new Registry())
   const metrics = registry && config.metrics && new Metrics(registry, config.metrics.prefix, events, status)
   const admission = new Admission(limits.inFlight)
@@ -57,6 +59,8 @@ export function createParts(config: Config): Parts {
   const context = { clock, logger }
   const observer = observeSource(events, apply, () => readiness.sourceFailed())
   const feed = new DeferredFeed(xxh64Ready(), config.topology, observer, context)
+  const rates = new RequestRates(events, clock)
+  feed.report(() => describeGateway(balancer, rates))
   warnOfFewVirtualNodes(config)
 
   return {

@@ -57,6 +57,11 @@ export interface ProxyEvents {
    * become others; none when it is over.
    */
   held: [event: { upstreams: readonly string[] }]
+  /**
+   * These gateways, by their ids, place keys otherwise than this one: with another seed, say. Again whenever they
+   * become others; none when all agree.
+   */
+  digestMismatch: [event: { gateways: readonly string[] }]
   /** A request came without a key. */
   missingKey: []
   /** A request ended. `upstream` is that of the last attempt, if there was one. */

@@ -52,6 +52,11 @@ export function addGauges(gauge: MakeGauge, readStatus: () => ProxyStatus): void
   )
   whole('degraded', '1 while entries are refused or held', ({ degraded }) => Number(degraded))
   whole('held_upstreams', 'Upstreams served on though they disappeared', ({ held }) => held.length)
+  whole(
+    'digest_mismatch',
+    'Gateways that place keys otherwise',
+    ({ digestMismatch }) => digestMismatch.length,
+  )
 }
 
 /** All gauges of one scrape are collected in one tick and show one moment; the status is put together once for them. */

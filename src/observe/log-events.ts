@@ -17,6 +17,10 @@ export function logEvents(events: ProxyEventEmitter, logger: Logger): void {
     if (event.upstreams.length === 0) logger.info(event, 'no disappeared upstream is served on any more')
     else logger.error(event, 'too many upstreams disappeared at once: they are served on for a while')
   })
+  events.on('digestMismatch', (event) => {
+    if (event.gateways.length === 0) logger.info(event, 'all gateways place keys alike')
+    else logger.warn(event, 'gateways place keys otherwise than this one: compare their ring settings')
+  })
   events.on('staleTopology', (event) => logger.info(event, 'the topology was read again'))
   events.on('retry', (event) => logger.debug(event, 'a request is tried again'))
   events.on('giveUp', (event) => logger.info(event, 'a failed request is not tried again'))

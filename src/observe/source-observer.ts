@@ -25,6 +25,7 @@ export function observeSource(
       } else if (status.state === 'live' && away) events.emit('sourceRegained')
       away = error !== undefined
     },
+    onDisagreement: (gateways) => events.emit('digestMismatch', { gateways }),
     onRefused: (entry, { reason, message }) => events.emit('refused', { entry, reason, message }),
   }
 }

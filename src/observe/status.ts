@@ -1,6 +1,6 @@
 import type { Balancer } from '../balancer/balancer.ts'
 import type { CircuitState } from '../breaker/circuit-breaker.ts'
-import type { SourceStatus, UpstreamState } from '../topology/topology.ts'
+import type { SourceStatus, TopologyFeed, UpstreamState } from '../topology/topology.ts'
 
 /** What `proxy.status()` tells: a plain object that can be sent as JSON. Reading it changes nothing. */
 export interface ProxyStatus {
@@ -14,6 +14,8 @@ export interface ProxyStatus {
   readonly degraded: boolean
   /** Ids of upstreams that are served on though the source no longer has them: too many disappeared at once. */
   readonly held: readonly string[]
+  /** Ids of the gateways that place keys otherwise than this one. */
+  readonly digestMismatch: readonly string[]
   readonly source: SourceStatus
   readonly ring: {
     /** Equal on gateways that give every key the same owners; null before the first topology. */
@@ -54,7 +56,7 @@ export interface UpstreamStatus {
 /** Describes a proxy at this moment. */
 export function describeStatus(
   balancer: Balancer,
-  source: SourceStatus,
+  feed: Pick<TopologyFeed, 'status' | 'disagreeing'>,
   virtualNodes: number,
   topologyAgeMs: number | null,
 ): ProxyStatus {
@@ -81,7 +83,8 @@ export function describeStatus(
     topologyAgeMs,
     degraded: (placement?.topology.degraded ?? false) || balancer.beyondRingLimit,
     held: placement?.topology.held ?? [],
-    source: { ...source },
+    digestMismatch: feed.disagreeing ?? [],
+    source: { ...feed.status },
     ring: {
       digest: placement?.ring.digest ?? null,
       virtualNodes,

@@ -1,5 +1,6 @@
 import { TopologySourceError } from '../errors.ts'
 import type {
+  GatewayReport,
   SourceContext,
   SourceStatus,
   TopologyFeed,
@@ -41,6 +42,14 @@ export class DeferredFeed implements TopologyFeed {
     const feed = await this.#opened
     if (!feed) throw new TopologySourceError('Expected an open topology source, got one that is not')
     await feed.refresh()
+  }
+
+  report(read: () => GatewayReport | undefined): void {
+    void this.#opened.then((feed) => feed?.report?.(read))
+  }
+
+  get disagreeing(): readonly string[] {
+    return this.#feed?.disagreeing ?? []
   }
 
   async close(): Promise<void> {

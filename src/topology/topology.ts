@@ -53,6 +53,18 @@ export interface DiskCopy {
   readonly ageMs: number
 }
 
+/** What a gateway tells the others about itself. */
+export interface GatewayReport {
+  readonly epoch: number
+  readonly revision: bigint
+  readonly digest: string
+  /** All but the upstreams that placement depends on, the seed only as a hash. */
+  readonly settings: Readonly<Record<string, string | number | boolean>>
+  readonly degraded: boolean
+  /** By the id of the upstream; those without requests are left out. */
+  readonly requestsPerSecond: Readonly<Record<string, number>>
+}
+
 /** Receives what a source finds. None of these may throw. */
 export interface TopologyObserver {
   /** A new whole topology, newer than all before it (by epoch, then revision). */
@@ -61,6 +73,8 @@ export interface TopologyObserver {
   onStatus(status: SourceStatus): void
   /** One entry was refused: called once for each value, not again while that value stays. */
   onRefused(entry: string, error: RefusedEntryError): void
+  /** These gateways place keys otherwise than this one does, by their reports; called again when they become others. */
+  onDisagreement?(gateways: readonly string[]): void
 }
 
 /** What the proxy hands to a source that it opens. */
@@ -78,6 +92,13 @@ export interface TopologyFeed {
    * cannot be read; the last good topology stays.
    */
   refresh(): Promise<void>
+  /**
+   * From now on tells the other gateways what `read` gives, on each change and every few seconds, and compares it with
+   * what they tell. Only sources that gateways share have it.
+   */
+  report?(read: () => GatewayReport | undefined): void
+  /** Ids of the gateways that place keys otherwise than this one. */
+  readonly disagreeing?: readonly string[]
   /** Stops watching and leaves no handle open. Idempotent. */
   close(): Promise<void>
 }

@@ -19,7 +19,15 @@ import {
 
 const names = [
   ...(['topology', 'ejection', 'recovery', 'overflow', 'overCapacity', 'retry', 'giveUp'] as const),
-  ...(['staleTopology', 'sourceLost', 'sourceRegained', 'refused', 'held', 'missingKey'] as const),
+  ...([
+    'staleTopology',
+    'sourceLost',
+    'sourceRegained',
+    'refused',
+    'held',
+    'digestMismatch',
+    'missingKey',
+  ] as const),
   ...(['request'] as const),
 ]
 

@@ -20,7 +20,7 @@ test('before the first topology nothing is known, and after closing the source i
   const unknown = {
     ...{ revision: null, epoch: 0, topologyAgeMs: null, degraded: false, panic: false, inFlight: 0 },
     ring: { digest: null, virtualNodes: 200, heaviestOverMean: null },
-    ...{ held: [], upstreams: [] },
+    ...{ held: [], digestMismatch: [], upstreams: [] },
   }
   expect(proxy.status()).toEqual({ ...unknown, source: { state: 'connecting' } })
   await eventually('the source to be open', () => topology.opens === 1)
@@ -42,7 +42,7 @@ test('its shape, upstreams by id, through JSON and back', async () => {
   const status = proxy.status()
   expect(status).toEqual({
     ...{ revision: '1', epoch: 0, topologyAgeMs: 0, degraded: false, panic: false, inFlight: 0 },
-    ...{ held: [], source: { state: 'live' } },
+    ...{ held: [], digestMismatch: [], source: { state: 'live' } },
     ring: { digest: new HashRing(['a']).digest, virtualNodes: 160, heaviestOverMean: 1 },
     upstreams: [
       {

@@ -1,10 +1,19 @@
 import type { Timer } from '../../clock.ts'
 import { TopologySourceError } from '../../errors.ts'
 import { FeedStatus } from '../feed-status.ts'
-import type { SourceContext, SourceStatus, TopologyFeed, TopologyObserver, Upstream } from '../topology.ts'
+import type {
+  GatewayReport,
+  SourceContext,
+  SourceStatus,
+  Topology,
+  TopologyFeed,
+  TopologyObserver,
+  Upstream,
+} from '../topology.ts'
 import { UpstreamSet } from '../upstream-set.ts'
 import type { EtcdConnection } from './connection.ts'
 import { explain } from './explain.ts'
+import { GatewayReports, type ReportSettings } from './gateway-reports.ts'
 import { Publisher, type PublisherSettings } from './publisher.ts'
 import { type SessionEnd, SessionLoop } from './session-loop.ts'
 import { WatchSession } from './watch-session.ts'
@@ -12,6 +21,7 @@ import { WatchSession } from './watch-session.ts'
 export interface EtcdFeedSettings extends Omit<PublisherSettings, 'prefix'> {
   readonly connection: EtcdConnection
   readonly reconcileIntervalMs: number
+  readonly report: ReportSettings | false
   readonly decode: (value: Buffer, name: string) => Upstream
 }
 
@@ -19,11 +29,13 @@ export interface EtcdFeedSettings extends Omit<PublisherSettings, 'prefix'> {
 export class EtcdFeed implements TopologyFeed {
   readonly #settings: EtcdFeedSettings
   readonly #context: SourceContext
+  readonly #observer: TopologyObserver
   readonly #status: FeedStatus
   readonly #set: UpstreamSet
   readonly #publisher: Publisher
   readonly #restored: Promise<void>
   readonly #loop: SessionLoop
+  #reports: GatewayReports | undefined
   #session: WatchSession | undefined
   #rereading: Promise<void> | undefined
   #reconcile: Timer | undefined
@@ -33,13 +45,19 @@ export class EtcdFeed implements TopologyFeed {
     const { prefix } = connection
     this.#settings = settings
     this.#context = context
+    this.#observer = observer
     this.#status = new FeedStatus((status) => observer.onStatus(status))
     this.#set = new UpstreamSet({
       prefix,
       decode,
       onRefused: (key, error) => observer.onRefused(`${prefix}${key}`, error),
     })
-    this.#publisher = new Publisher(this.#set, { ...settings, prefix }, observer, context)
+    this.#publisher = new Publisher(
+      this.#set,
+      { ...settings, prefix },
+      (topology) => this.#serve(topology),
+      context,
+    )
     this.#restored = this.#publisher.restore()
     this.#loop = new SessionLoop({
       connection,
@@ -72,10 +90,26 @@ export class EtcdFeed implements TopologyFeed {
     return this.#rereading
   }
 
+  report(read: () => GatewayReport | undefined): void {
+    const { connection, report } = this.#settings
+    if (report === false || this.status.state === 'closed') return
+    const tell = (gateways: readonly string[]) => this.#observer.onDisagreement?.(gateways)
+    this.#reports ??= new GatewayReports({ connection, report }, read, tell, this.#context)
+  }
+
+  get disagreeing(): readonly string[] {
+    return this.#reports?.disagreeing ?? []
+  }
+
   async close(): Promise<void> {
     this.#status.closed()
     this.#session?.end(undefined)
-    await Promise.all([this.#loop.close(), this.#publisher.close()])
+    await Promise.all([this.#loop.close(), this.#publisher.close(), this.#reports?.close()])
+  }
+
+  #serve(topology: Topology): void {
+    this.#observer.onTopology(topology)
+    this.#reports?.changed()
   }
 
   async #live(host: string): Promise<SessionEnd> {

@@ -9,6 +9,7 @@ import type { TopologySource, Upstream } from '../topology.ts'
 import { type AllowedHosts, hostFilter } from '../upstream-url.ts'
 import { type EtcdConnectionOptions, parseConnection } from './connection.ts'
 import { EtcdFeed } from './etcd-feed.ts'
+import { parseReport, type ReportOptions } from './gateway-reports.ts'
 
 export interface EtcdTopologyOptions extends EtcdConnectionOptions, DisappearanceOptions {
   /**
@@ -20,6 +21,8 @@ export interface EtcdTopologyOptions extends EtcdConnectionOptions, Disappearanc
   readonly allowedHosts?: AllowedHosts
   /** A file for the last topology, or its path: a gateway that starts while etcd is away serves by it. Default: none. */
   readonly snapshotFile?: string | SnapshotFileOptions
+  /** What this gateway tells the others below `gateways/`, so that they notice when they place keys otherwise. Default on. */
+  readonly report?: ReportOptions | false
   /** How often the prefix is read again, in milliseconds, to notice a watch that went silent. Default 30,000. */
   readonly reconcileIntervalMs?: number
 }
@@ -41,6 +44,7 @@ export function etcdTopology(options: EtcdTopologyOptions): TopologySource {
     connection: parseConnection(options),
     reconcileIntervalMs: milliseconds('reconcileIntervalMs', options.reconcileIntervalMs, 30_000),
     snapshotFile: parseSnapshotFile(options.snapshotFile),
+    report: parseReport(options.report),
     disappearance: parseDisappearance(options),
     decode(value: Buffer, name: string): Upstream {
       const rules = { defaultId: name, mayHaveHost }

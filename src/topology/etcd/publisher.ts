@@ -1,7 +1,7 @@
 import { DisappearanceGuard, type DisappearanceOptions } from '../disappearance-guard.ts'
 import { DiskSnapshot, type SnapshotFileOptions } from '../disk-snapshot.ts'
 import { Pacer } from '../pacer.ts'
-import type { DiskCopy, SourceContext, Topology, TopologyObserver } from '../topology.ts'
+import type { DiskCopy, SourceContext, Topology } from '../topology.ts'
 import type { UpstreamSet } from '../upstream-set.ts'
 
 export interface PublisherSettings {
@@ -16,7 +16,7 @@ export interface PublisherSettings {
  */
 export class Publisher {
   readonly #set: UpstreamSet
-  readonly #observer: TopologyObserver
+  readonly #onTopology: (topology: Topology) => void
   readonly #context: SourceContext
   readonly #guard: DisappearanceGuard
   readonly #pacer: Pacer
@@ -28,12 +28,12 @@ export class Publisher {
   constructor(
     set: UpstreamSet,
     settings: PublisherSettings,
-    observer: TopologyObserver,
+    onTopology: (topology: Topology) => void,
     context: SourceContext,
   ) {
     const { prefix, disappearance, snapshotFile } = settings
     this.#set = set
-    this.#observer = observer
+    this.#onTopology = onTopology
     this.#context = context
     this.#guard = new DisappearanceGuard(disappearance, context.clock, (topology) => this.#serve(topology))
     this.#pacer = new Pacer(() => this.#publish(), context.clock)
@@ -100,7 +100,7 @@ export class Publisher {
 
   #serve(topology: Topology): void {
     this.#served = topology
-    this.#observer.onTopology(topology)
+    this.#onTopology(topology)
     this.#save()
   }
 

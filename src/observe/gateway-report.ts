@@ -1,0 +1,19 @@
+import { createHash } from 'node:crypto'
+import type { Balancer } from '../balancer/balancer.ts'
+import type { GatewayReport } from '../topology/topology.ts'
+import type { RequestRates } from './request-rates.ts'
+
+/** What a proxy tells the other gateways at this moment; undefined before its first topology. */
+export function describeGateway(balancer: Balancer, rates: RequestRates): GatewayReport | undefined {
+  const { placement, beyondRingLimit } = balancer
+  if (!placement) return undefined
+  const { topology, ring } = placement
+  const { seed, ...settings } = ring.options
+  return {
+    ...{ epoch: topology.epoch, revision: topology.revision, digest: ring.digest },
+    // Whoever may read this knows no secret seed by it, unless that was drawn from few.
+    settings: { ...settings, seed: createHash('sha256').update(String(seed)).digest('hex').slice(0, 16) },
+    degraded: topology.degraded || beyondRingLimit,
+    requestsPerSecond: rates.read(),
+  }
+}
