@@ -141,6 +141,8 @@ describe('gateways that report to each other', () => {
   it('report again after etcd was away', async () => {
     const etcd = await startTestEtcd()
     await etcd.put(`${prefix}upstreams/u1`, 'http://127.0.0.1:9')
+    // Far enough that the reports to come, which are writes too, do not bring a wiped store there again.
+    for (let round = 0; round < 100; round += 1) await etcd.put(`${prefix}upstreams/u1`, 'http://127.0.0.1:9')
     const gateway = await startReporting(etcd, 'g1')
     await eventually('a report', async () => (await reportsIn(etcd)).reports.g1)
     await etcd.restart({ wipe: true })
