@@ -15,7 +15,6 @@ const lingerMs = 2_000
 /** A client that waits for its connection to be upgraded: there is no response object, only the socket. */
 export class UpgradeClient extends Client {
   readonly socket: Duplex
-  /** Resolves when the connection is closed. */
   readonly closed: Promise<void>
   readonly #clock: Clock
 

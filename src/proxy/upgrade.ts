@@ -32,11 +32,9 @@ export function serveUpgrade(
       head: requestHead(gateway, request, path, { kind: 'none' }),
       deadline: started + config.timeouts.totalMs,
     }
-    const ending = await tryOwners(gateway, client, { position, longLived: true }, (lease, attempt) =>
+    return tryOwners(gateway, client, { position, longLived: true }, (lease, attempt) =>
       attemptUpgrade(gateway, prepared, lease, attempt),
     )
-    await client.closed
-    return ending
   })
 }
 

@@ -14,6 +14,7 @@ import { metricOf } from '../support/metrics.ts'
 import { ScriptedTopology } from '../support/scripted-topology.ts'
 import { eventually, keyOwnedBy, startUpstream } from '../support/servers.ts'
 import {
+  connectionsOf,
   openSocket,
   RawClient,
   type SocketUpstream,
@@ -112,15 +113,18 @@ describe('an upgrade goes to the next owner', () => {
     expect(gateway.proxy.status().revision).toBe('2')
     expect(await metricOf(gateway.proxy, 'stale_topology_signs_total', { confirmed: 'true' })).toBe(1)
     expect(room.handshakes[0]?.headers['x-ring-owner']).toBe('b')
+    const isLetGo = async () => (await connectionsOf(misdirected)) === 0
+    await eventually('the first owner to be let go', isLetGo, 1_000)
   })
 })
 
 describe('an upgrade that no owner takes', () => {
-  test('421 to the end is 503', async () => {
+  test.each([0, 2])('421 to the end is 503, with %i retries', async (attempts) => {
     const upstream = await startUpstream('a', (_request, response) => response.writeHead(421).end('not me'))
     const gateway = await startSocketGateway({
       key: 'path',
       topology: staticTopology([{ id: 'a', url: upstream.url }]),
+      retry: { attempts },
     })
     const client = new RawClient(gateway.port).send(upgradeRequest())
     await eventually('the answer', () => client.ended)
