@@ -19,8 +19,8 @@ export interface PreparedUpgrade extends Pick<PreparedRequest, 'head' | 'positio
 interface Handshake extends PreparedUpgrade {
   readonly lease: Lease
   readonly attempt: number
-  /** Milliseconds to the deadline at its start. */
-  readonly leftMs: number
+  /** Clock time of its start. */
+  readonly started: number
 }
 
 /** One handshake with the upstream of one lease. The lease is released when that upstream has no part in it any more. */
@@ -30,20 +30,18 @@ export async function attemptUpgrade(
   lease: Lease,
   attempt: number,
 ): Promise<Ending | RetryPlan> {
-  const { client, deadline } = prepared
+  const { client, position } = prepared
+  const { clock, circuitBreaker } = gateway.config
   const upstream = lease.spec.id
-  const handshake = {
-    ...prepared,
-    lease,
-    attempt,
-    leftMs: Math.max(1, deadline - gateway.config.clock.now()),
-  }
+  const started = clock.now()
+  const handshake = { ...prepared, lease, attempt, started }
   let sent: UpgradeAttempt | undefined
   try {
     sent = send(gateway, handshake)
     const outcome = await sent.outcome
     switch (outcome.kind) {
       case 'aborted':
+        if (clock.now() - started >= circuitBreaker.abandonedAfterMs) lease.failed('timeout', position)
         return client.left(upstream)
       case 'upgraded': {
         const headers = headersFor(gateway, handshake, { status: 101, rawHeaders: outcome.rawHeaders })
@@ -67,9 +65,10 @@ export async function attemptUpgrade(
 }
 
 function send({ config, transport }: Gateway, handshake: Handshake): UpgradeAttempt {
-  const { client, head, position, lease, attempt, leftMs } = handshake
+  const { client, head, position, deadline, lease, attempt, started } = handshake
   const { headers, ...outgoing } = outgoingRequest(head, lease, attempt, position, config)
   const { connectMs, webSocketHandshakeMs } = config.timeouts
+  const leftMs = Math.max(1, deadline - started)
   const sent = transport.upgrade(
     { ...outgoing, headers: { ...headers, connection: 'Upgrade', upgrade: 'websocket' } },
     {
@@ -87,13 +86,13 @@ function send({ config, transport }: Gateway, handshake: Handshake): UpgradeAtte
 /** Tells the breaker what the handshake's end means, and plans a retry where there shall be one. */
 function planNext(
   gateway: Gateway,
-  { lease, attempt, position, deadline, leftMs }: Handshake,
+  { lease, attempt, position, deadline, started }: Handshake,
   outcome: AttemptOutcome,
 ): RetryPlan | undefined {
   const { config, events, statusRules } = gateway
   const upstream = lease.spec.id
   const { connectMs, webSocketHandshakeMs } = config.timeouts
-  const hurried = attempt > 1 && leftMs < Math.max(connectMs, webSocketHandshakeMs)
+  const hurried = attempt > 1 && deadline - started < Math.max(connectMs, webSocketHandshakeMs)
   // A handshake is a GET without a body: nothing is lost by asking twice.
   const facts = { idempotent: true, replayable: true, isReplay: false, hurried }
   const { health, next } = judge(outcome, facts, statusRules)

@@ -1,8 +1,9 @@
 import { once } from 'node:events'
-import { createServer, type Server, type Socket } from 'node:net'
+import { createServer, type Socket } from 'node:net'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { WebSocket } from 'ws'
 import { type ConsistentHashProxyOptions, staticTopology } from '../../src/index.ts'
+import { startRawUpstream } from '../support/raw-http.ts'
 import { eventually, type Handler, startUpstream, type TestGateway } from '../support/servers.ts'
 import {
   connectionsOf,
@@ -12,29 +13,6 @@ import {
   startSocketUpstream,
   upgradeRequest,
 } from '../support/web-sockets.ts'
-
-/** A TCP server that does with each connection what `onHead` says once a request's head is in. */
-async function startRawUpstream(onHead: (socket: Socket) => void): Promise<{ url: string; server: Server }> {
-  const open = new Set<Socket>()
-  const server = createServer((socket) => {
-    open.add(socket)
-    socket.on('error', () => {})
-    let head = ''
-    socket.setEncoding('latin1').on('data', (text: string) => {
-      const before = head
-      head += text
-      if (!before.includes('\r\n\r\n') && head.includes('\r\n\r\n')) onHead(socket)
-    })
-  }).listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  onTestFinished(() => {
-    for (const socket of open) socket.destroy()
-    server.close()
-  })
-  const address = server.address()
-  if (address === null || typeof address === 'string') throw new Error('expected a TCP address')
-  return { url: `http://127.0.0.1:${address.port}`, server }
-}
 
 const startGatewayTo = (url: string, options: Partial<ConsistentHashProxyOptions> = {}) =>
   startSocketGateway({ key: 'path', topology: staticTopology([{ id: 'a', url }]), ...options })
@@ -109,7 +87,7 @@ describe('http-party/node-http-proxy#1468, sagemathinc/http-proxy-3#5, vercel-la
   })
 
   test('a refusal cut short breaks the connection and counts against the upstream', async () => {
-    const raw = await startRawUpstream((socket) => {
+    const raw = await startRawUpstream('a', (socket) => {
       socket.write('HTTP/1.1 503 Busy\r\nContent-Length: 100\r\n\r\nhalf')
       setImmediate(() => socket.resetAndDestroy())
     })
@@ -126,7 +104,7 @@ describe('http-party/node-http-proxy#1468, sagemathinc/http-proxy-3#5, vercel-la
   })
 
   test('a refusal whose body stalls is given up after the idle time', async () => {
-    const raw = await startRawUpstream((socket) => {
+    const raw = await startRawUpstream('a', (socket) => {
       socket.write('HTTP/1.1 403 Forbidden\r\nContent-Length: 100\r\n\r\nhalf')
     })
     const gateway = await startGatewayTo(raw.url, { timeouts: { idleMs: 100 } })
@@ -138,7 +116,7 @@ describe('http-party/node-http-proxy#1468, sagemathinc/http-proxy-3#5, vercel-la
   })
 
   test('the upstream resets in the middle of a frame', async () => {
-    const raw = await startRawUpstream((socket) => {
+    const raw = await startRawUpstream('a', (socket) => {
       socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n')
       socket.write('\x81\x7ehalf a frame', 'latin1', () =>
         socket.once('data', () => socket.resetAndDestroy()),
@@ -169,7 +147,7 @@ describe('http-party/node-http-proxy#1468, sagemathinc/http-proxy-3#5, vercel-la
     ['leaves', (socket: Socket) => socket.end()],
   ])('the client %s during the handshake: upstream let go, breaker unmoved', async (_how, leave) => {
     let atUpstream: Socket | undefined
-    const raw = await startRawUpstream((socket) => {
+    const raw = await startRawUpstream('a', (socket) => {
       atUpstream = socket
     })
     const gateway = await startGatewayTo(raw.url, { circuitBreaker: { consecutiveFailures: 1 } })
@@ -181,6 +159,18 @@ describe('http-party/node-http-proxy#1468, sagemathinc/http-proxy-3#5, vercel-la
     await expectQuiet(gateway)
     expect(gateway.proxy.status().upstreams[0]?.breaker).toBe('closed')
     expect(await gateway.proxy.metrics?.metrics()).toContain('outcome="client-gone"} 1')
+  })
+
+  test('the client leaves after a long wait without an answer: that is the upstream’s timeout', async () => {
+    const raw = await startRawUpstream('a', () => {})
+    const gateway = await startGatewayTo(raw.url, {
+      circuitBreaker: { consecutiveFailures: 1, abandonedAfterMs: 50 },
+    })
+    const client = new RawClient(gateway.port).send(upgradeRequest())
+    await new Promise((resolve) => setTimeout(resolve, 100))
+    client.socket.destroy()
+    await expectQuiet(gateway)
+    expect(gateway.proxy.status().upstreams[0]?.breaker).toBe('open')
   })
 
   test('all upstreams down: 503 with Retry-After, in text and in JSON', async () => {
