@@ -19,6 +19,7 @@ export class Standings implements LoadTotals {
   /** In the order of their ejection. */
   readonly #ejected = new Map<RegisteredUpstream, EjectionCause>()
   #ramping = false
+  #summedAt = 0
   #inFlight = 0
   #weight = 0
   #count = 0
@@ -89,9 +90,9 @@ export class Standings implements LoadTotals {
     for (const upstream of moved) this.#report(upstream)
   }
 
-  /** Brings `weight` up to date while upstreams ramp up; costs nothing while none does. */
+  /** Brings `weight` up to date while upstreams ramp up, in steps of a thousandth; costs nothing while none does. */
   followRamps(): void {
-    if (this.#ramping) this.#sum()
+    if (this.#ramping && this.#clock.now() - this.#summedAt >= this.#rampMs / 1_000) this.#sum()
   }
 
   /** A request was placed on `upstream`. */
@@ -114,6 +115,7 @@ export class Standings implements LoadTotals {
 
   #sum(): void {
     const now = this.#clock.now()
+    this.#summedAt = now
     this.#inFlight = 0
     this.#weight = 0
     this.#count = 0
