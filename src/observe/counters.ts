@@ -43,7 +43,8 @@ function countRequests(events: ProxyEventEmitter, make: MakeMetrics, series: Ups
   events.on('request', ({ upstream: id, status, outcome, milliseconds }) => {
     const upstream = series.label(id)
     requests.inc({ upstream, status_class: `${Math.floor(status / 100)}xx`, outcome })
-    durations.observe({ upstream }, milliseconds / 1_000)
+    // A WebSocket lasts as long as it is wanted: that says nothing about how fast anything is.
+    if (status !== 101) durations.observe({ upstream }, milliseconds / 1_000)
   })
   events.on('missingKey', () => missingKeys.inc())
 }

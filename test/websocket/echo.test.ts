@@ -91,6 +91,7 @@ describe('an open WebSocket', () => {
     expect(rooms[0]?.open.size).toBe(0)
     await eventually('the end of the request', () => ended.length > 0)
     expect(ended).toMatchObject([{ status: 101, outcome: 'answered', upstream: 'a' }])
+    expect(await gateway.proxy.metrics?.metrics()).not.toMatch(/request_duration_seconds_count\{.*\} [1-9]/)
   })
 
   test('carries 8 MB both ways at once under back-pressure, and loses no byte when the upstream ends', async () => {
