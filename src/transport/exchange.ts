@@ -85,8 +85,6 @@ export abstract class Exchange<Outcome extends { kind: string }> {
         this.wait(this.#connectMs)
       },
       connected: (connection) => {
-        // The pool may keep a connection that was begun for a request given up since.
-        if (this.#settled) return
         this.#stage = connection
         onConnected()
       },

@@ -5,7 +5,7 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { HashRing } from '../../src/index.ts'
 import { metricOf } from '../support/metrics.ts'
 import { type Call, type CallAnswer, call, startGatewayTo, startRawUpstream } from '../support/raw-http.ts'
-import { eventually, keyOwnedBy, startUpstream, type TestGateway } from '../support/servers.ts'
+import { answerAfter, eventually, keyOwnedBy, startUpstream, type TestGateway } from '../support/servers.ts'
 import { RawClient } from '../support/web-sockets.ts'
 
 const ok = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'
@@ -219,8 +219,9 @@ describe('totalMs', () => {
   })
 
   test('does not count the time that a client takes to send its body', async () => {
-    const upstream = await startUpstream('a')
-    const gateway = await startGatewayTo([upstream], { timeouts: { totalMs: 300, firstByteMs: 300 } })
+    const upstream = await startUpstream('a', answerAfter(100))
+    const timeouts = { totalMs: 300, firstByteMs: 300, idleMs: 300 }
+    const gateway = await startGatewayTo([upstream], { timeouts })
     const client = new RawClient(gateway.port)
     client.send('POST / HTTP/1.1\r\nHost: gateway.test\r\nContent-Length: 5\r\n\r\n')
     for (let sent = 0; sent < 5; sent += 1) {
