@@ -21,6 +21,8 @@ export class EntryTable<T> {
   readonly #decode: (key: string, value: Buffer) => T
   readonly #onRefused: (key: string, error: RefusedEntryError) => void
   readonly #entries = new Map<string, Entry<T>>()
+  /** The keys in order; undefined when they have changed since. */
+  #order: readonly string[] | undefined
 
   constructor(
     decode: (key: string, value: Buffer) => T,
@@ -35,8 +37,12 @@ export class EntryTable<T> {
   }
 
   /** In the order of the keys' bytes: a key is a string of one character for each byte. */
-  inOrder(): [string, Entry<T>][] {
-    return [...this.#entries].sort(([left], [right]) => (left < right ? -1 : 1))
+  *inOrder(): Generator<[string, Entry<T>]> {
+    this.#order ??= [...this.#entries.keys()].sort()
+    for (const key of this.#order) {
+      const entry = this.#entries.get(key)
+      if (entry) yield [key, entry]
+    }
   }
 
   get degraded(): boolean {
@@ -54,11 +60,13 @@ export class EntryTable<T> {
       this.#entries.set(key, { ...before, modRevision })
       return before.modRevision !== modRevision
     }
+    if (!before) this.#order = undefined
     this.#entries.set(key, { ...this.#read(key, value, before), modRevision })
     return true
   }
 
   delete(key: string): boolean {
+    this.#order = undefined
     return this.#entries.delete(key)
   }
 

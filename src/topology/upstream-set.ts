@@ -112,7 +112,7 @@ export class UpstreamSet {
     if (this.#clusterId === undefined) return undefined
     const folders = { upstreams: this.#registrations, overrides: this.#overrides }
     const entries = Object.entries(folders).flatMap(([folder, table]) =>
-      table.inOrder().flatMap(([name, { value, modRevision }]) => {
+      [...table.inOrder()].flatMap(([name, { value, modRevision }]) => {
         return value ? [{ key: `${folder}/${name}`, value, revision: modRevision }] : []
       }),
     )
@@ -130,7 +130,7 @@ export class UpstreamSet {
         this.#tellDuplicate(key, value, good.id)
       } else {
         const override = this.#overrides.get(Buffer.from(good.id).toString('latin1'))?.good
-        found.set(good.id, { ...good, ...override })
+        found.set(good.id, override ? { ...good, ...override } : good)
       }
     }
     return {
