@@ -34,7 +34,7 @@ export interface Parts {
 export function createParts(config: Config): Parts {
   const { clock, logger, limits } = config
   const events = new ProxyEventEmitter(logger)
-  logEvents(events, logger)
+  logEvents(events, logger, clock)
   const trust = compileTrust(config.trustedProxies)
   const routingKey = new RoutingKey(config, trust, events)
   const balancer = new Balancer(config, events)

@@ -1,8 +1,11 @@
+import type { Clock } from '../clock.ts'
 import type { Logger } from '../logger.ts'
 import type { ProxyEventEmitter } from './events.ts'
+import { LogLimit } from './log-limit.ts'
 
 /** Logs what an operator wants to find when something went wrong. Nothing here names a client or a key. */
-export function logEvents(events: ProxyEventEmitter, logger: Logger): void {
+export function logEvents(events: ProxyEventEmitter, logger: Logger, clock: Clock): void {
+  const refusals = new LogLimit(clock)
   events.on('topology', ({ revision, ...change }) =>
     logger.info({ ...change, revision: revision.toString() }, 'a new topology is in use'),
   )
@@ -12,7 +15,13 @@ export function logEvents(events: ProxyEventEmitter, logger: Logger): void {
     logger.warn(event, 'the topology source is away, the last topology stays if there is one'),
   )
   events.on('sourceRegained', () => logger.info({}, 'the topology source is back'))
-  events.on('refused', (event) => logger.warn(event, 'a topology entry is refused'))
+  events.on('refused', (event) => {
+    const next = refusals.next()
+    if (next === 'line') logger.warn(event, 'a topology entry is refused')
+    if (next === 'left-out') {
+      logger.warn({}, 'more topology entries are refused: they are counted, and not logged for 10 s')
+    }
+  })
   events.on('held', (event) => {
     if (event.upstreams.length === 0) logger.info(event, 'no disappeared upstream is served on any more')
     else logger.error(event, 'too many upstreams disappeared at once: they are served on for a while')

@@ -55,11 +55,11 @@ export class UpstreamSet {
     const { decode, onRefused } = options
     this.#registrations = new EntryTable(
       (key, value) => decode(value, textOf(key)),
-      (key, error) => onRefused(`upstreams/${textOf(key)}`, error),
+      (key, error) => onRefused(`upstreams/${shortened(textOf(key))}`, error),
     )
     this.#overrides = new EntryTable(
       (_key, value) => decodeOverride(value),
-      (key, error) => onRefused(`overrides/${textOf(key)}`, error),
+      (key, error) => onRefused(`overrides/${shortened(textOf(key))}`, error),
     )
   }
 
@@ -167,8 +167,13 @@ export class UpstreamSet {
     if (this.#duplicates.get(key) === value) return
     this.#duplicates.set(key, value)
     const message = `id: expected an id of its own, got ${show(id)}, which a smaller key has`
-    this.#options.onRefused(`upstreams/${textOf(key)}`, new RefusedEntryError('duplicate', message))
+    this.#options.onRefused(
+      `upstreams/${shortened(textOf(key))}`,
+      new RefusedEntryError('duplicate', message),
+    )
   }
 }
 
 const textOf = (key: string) => Buffer.from(key, 'latin1').toString()
+/** For logs: a key may be as long as a value. */
+const shortened = (name: string) => (name.length > 256 ? `${name.slice(0, 255)}…` : name)
