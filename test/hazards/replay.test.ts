@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { connect, createServer } from 'node:net'
+import { createServer } from 'node:net'
 import { expect, onTestFinished, test } from 'vitest'
 import { HashRing } from '../../src/index.ts'
 import { metricOf } from '../support/metrics.ts'
@@ -102,27 +102,35 @@ test('an upstream that answers before it has the body: its answer arrives, and t
   expect(gateway.proxy.status().inFlight).toBe(0)
 })
 
-test('a client that still sends gets our answer whole before its connection is closed', async () => {
-  const gateway = await startGatewayTo([{ id: 'a', url: 'http://127.0.0.1:1' }])
-  const socket = connect(gateway.port, '127.0.0.1')
-  let received = ''
-  const errors: unknown[] = []
-  socket
-    .on('error', (error) => errors.push(error))
-    .on('data', (text) => {
-      received += text
-    })
-  let ended = false
-  socket.once('end', () => {
-    ended = true
+test('an upstream that answers without reading the body: the client’s connection carries its next request', async () => {
+  const upstream = await startRawUpstream('a', (socket, head) => {
+    const refused = head.startsWith('POST')
+    socket.write(`HTTP/1.1 ${refused ? '413 Too Large' : '200 OK'}\r\nContent-Length: 2\r\n\r\nok`)
+    if (refused) socket.pause()
   })
-  socket.write('POST / HTTP/1.1\r\nHost: gateway.test\r\nContent-Length: 3000000\r\n\r\n')
-  await eventually('the answer', () => received.endsWith('\n'))
-  expect(received).toMatch(/^HTTP\/1.1 503 .*\r\n/)
-  expect(received.toLowerCase()).toContain('connection: close')
-  socket.write(megabytes(3))
-  await eventually('the end', () => ended)
+  const gateway = await startGatewayTo([upstream])
+  const client = new RawClient(gateway.port)
+  const next = 'GET /next HTTP/1.1\r\nHost: gateway.test\r\n\r\n'
+  client.send('POST / HTTP/1.1\r\nHost: gateway.test\r\nContent-Length: 20000000\r\n\r\n')
+  client.socket.write(Buffer.alloc(20_000_000))
+  client.send(next)
+  await eventually('both answers', () => client.received.match(/\r\n\r\nok/g)?.length === 2)
+  expect(client.received.match(/HTTP\/1\.1 \d+/g)).toEqual(['HTTP/1.1 413', 'HTTP/1.1 200'])
+  expect(gateway.proxy.status().inFlight).toBe(0)
+})
+
+test('a client that reads nothing before it has sent its body still gets our answer whole', async () => {
+  const gateway = await startGatewayTo([{ id: 'a', url: 'http://127.0.0.1:1' }])
+  const client = new RawClient(gateway.port)
+  const errors: unknown[] = []
+  client.socket.on('error', (error) => errors.push(error)).pause()
+  client.send('POST / HTTP/1.1\r\nHost: gateway.test\r\nContent-Length: 20000000\r\n\r\n')
+  await eventually('the refusal', () => metricOf(gateway.proxy, 'requests_total', { outcome: 'failed' }))
+  await new Promise((resolve) => client.socket.write(megabytes(20), resolve))
+  client.socket.resume()
+  await eventually('the end', () => client.ended || client.closed)
   expect(errors).toEqual([])
+  expect(client.received).toMatch(/^HTTP\/1.1 503 .*connection: close\r\n.*No upstream could be reached\n$/is)
 })
 
 test('a body that the client stops sending is 408, and not the upstream’s failure', async () => {

@@ -60,6 +60,15 @@ test('a GET that meets a stale connection is replayed once on a fresh one: no fa
   expect(gateway.proxy.status()).toMatchObject({ upstreams: [{ breaker: 'closed' }] })
 })
 
+test('a new connection that is reset was never idle: no replay, and a failure', async () => {
+  const upstream = await startRawUpstream('a', (socket) => socket.resetAndDestroy())
+  const gateway = await startGatewayTo([upstream], { retry: { attempts: 0 } })
+  expect(await call(gateway)).toMatchObject({ status: 502 })
+  expect(upstream.heads).toHaveLength(1)
+  expect(await metricOf(gateway.proxy, 'retries_total')).toBeUndefined()
+  expect(await metricOf(gateway.proxy, 'unretried_failures_total')).toBe(1)
+})
+
 test('a request that waited for the pool and got a stale connection is replayed as well', async () => {
   const upstream = await startForgetful()
   const gateway = await startGatewayTo([upstream], {
