@@ -19,7 +19,7 @@ export interface EtcdOptions {
 
 /** Starts a real etcd on free loopback ports, with a data folder of its own that `stop` removes. */
 export async function startEtcd(options: EtcdOptions = {}): Promise<EtcdProcess> {
-  const binary = execFileSync(process.execPath, [ensureEtcd], { encoding: 'utf8' }).trim()
+  const binary = etcdBinary()
   for (let attempt = 1; ; attempt += 1) {
     const etcd = new EtcdProcess(binary, await freePort(), await freePort(), options)
     try {
@@ -32,6 +32,11 @@ export async function startEtcd(options: EtcdOptions = {}): Promise<EtcdProcess>
       if (attempt === 3 || !String(error).includes('address already in use')) throw error
     }
   }
+}
+
+/** Path of the etcd to run. */
+export function etcdBinary(): string {
+  return execFileSync(process.execPath, [ensureEtcd], { encoding: 'utf8' }).trim()
 }
 
 export class EtcdProcess {
@@ -167,7 +172,7 @@ function watchOver(child: ChildProcess, folder: string): void {
   child.once('exit', () => watchdog.stdin?.end('ended\n'))
 }
 
-async function freePort(): Promise<number> {
+export async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1')
   await once(server, 'listening')
   const address = server.address()
