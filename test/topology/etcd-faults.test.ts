@@ -64,7 +64,7 @@ describe('between snapshot and watch', () => {
     expect(second?.revision).toBe((first?.revision ?? 0n) + 1n)
   })
 
-  it('reads again when history was compacted (apache/apisix#2680, etcd-io/etcd#8668)', async () => {
+  it('reads again when the watch is refused, history being compacted (apache/apisix#2680, microsoft/etcd3#72)', async () => {
     await register('u1')
     const [, second] = await betweenSnapshotAndWatch(({ revision }) => {
       putNow('u2', 'http://10.0.0.2')
