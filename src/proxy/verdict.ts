@@ -67,7 +67,10 @@ export function judge(outcome: AttemptOutcome, facts: RequestFacts, rules: Statu
         next: { step: 'retry', reason: 'connect', sent: false, stale: true },
       }
     case 'queuedTooLong':
-      return { health: 'timeout', next: { step: 'retry', reason: 'timeout', sent: false, stale: false } }
+      return {
+        health: facts.hurried ? 'ignore' : 'timeout',
+        next: { step: 'retry', reason: 'timeout', sent: false, stale: false },
+      }
     case 'staleSocket':
       // On a connection of its own there is no idle socket to lose: the upstream broke it.
       return facts.isReplay
