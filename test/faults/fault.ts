@@ -149,11 +149,17 @@ export class Stage {
   }
 }
 
+export interface FaultOptions {
+  readonly timeout?: number
+  /** Not beside others of its file: for those that measure time, and in the long form for all. */
+  readonly alone?: boolean
+}
+
 /** One fault as a test. What it finds stands in its result, whether it holds or not. */
 export function fault(
   name: string,
   play: (stage: Stage) => Promise<void>,
-  timeout = scaled(40_000, 240_000),
+  { timeout = scaled(40_000, 240_000), alone = long }: FaultOptions = {},
 ): void {
   const run = async ({ task }: TestContext) => {
     const stage = new Stage(name)
@@ -166,8 +172,7 @@ export function fault(
       console.log(JSON.stringify(stage.result))
     }
   }
-  if (long) test(name, { timeout }, run)
-  else test.concurrent(name, { timeout }, run)
+  test(name, { timeout, concurrent: !alone }, run)
 }
 
 /** An etcd source with what lets a fault be noticed in the short form as soon as in the long one. */

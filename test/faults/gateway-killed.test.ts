@@ -8,7 +8,7 @@ fault('SIGKILL of one of two gateways, and a third started', async (stage) => {
   const settings = { etcd: { hosts: etcd.endpoint, prefix }, boundedLoad: false as const }
   const start = async () => {
     const gateway = await stage.gatewayProcess(settings)
-    await gateway.until(({ status }) => status.upstreams.length === 3)
+    await gateway.until(({ present }) => present === 3)
     return gateway
   }
   const [dying, survivor] = await Promise.all([start(), start()])

@@ -3,7 +3,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { consistentHashProxy, etcdTopology, staticTopology } from '../../src/index.ts'
-import type { GatewayReport, GatewaySettings } from './gateway-process.ts'
+import type { GatewayProgress, GatewayReport, GatewaySettings } from './gateway-process.ts'
 
 const { etcd, upstreams, ...options } = JSON.parse(process.argv[2] ?? '') as GatewaySettings
 const topology = etcd ? etcdTopology(etcd) : staticTopology(upstreams ?? [])
@@ -13,14 +13,26 @@ const delay = monitorEventLoopDelay({ resolution: 5 })
 const listenersOf = () =>
   process.eventNames().reduce((sum, name) => sum + process.listenerCount(name), server.listenerCount('close'))
 
+const progress = { revision: '0', changes: 0, present: 0, refused: 0 }
+proxy.on('topology', ({ revision, added, removed }) => {
+  progress.revision = String(revision)
+  progress.changes += 1
+  progress.present += added.length - removed.length
+})
+proxy.on('refused', () => {
+  progress.refused += 1
+})
+
 server.listen(0, '127.0.0.1', () => process.send?.((server.address() as AddressInfo).port))
 process.on('disconnect', () => process.exit()) // whoever started this is gone
 
-process.on('message', async (asked: 'measure' | 'report') => {
-  if (asked === 'measure') {
-    delay.reset()
-    delay.enable()
+process.on('message', async (asked: 'measure' | 'progress' | 'report') => {
+  if (asked === 'measure') delay.enable()
+  if (asked !== 'report') {
+    process.send?.(progress satisfies GatewayProgress)
+    return
   }
+  delay.disable()
   globalThis.gc?.()
   const connections = await new Promise<number>((resolve) =>
     server.getConnections((_, count) => resolve(count)),
