@@ -1,4 +1,4 @@
-import { createServer } from 'node:http'
+import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { type TestContext, test } from 'vitest'
 import {
@@ -47,6 +47,7 @@ declare module 'vitest' {
 
 export interface StageGateway {
   readonly proxy: ConsistentHashProxy
+  readonly server: Server
   readonly port: number
 }
 
@@ -94,7 +95,8 @@ export class Stage {
   /** A gateway in this process; does not wait for its topology. */
   async gateway(options: Omit<ConsistentHashProxyOptions, 'key'>): Promise<StageGateway> {
     const proxy = consistentHashProxy({ key: 'header:x-user-id', ...options })
-    const server = createServer(proxy)
+    // Node's server looks only every 30 s for what takes too long to arrive.
+    const server = createServer({ connectionsCheckingInterval: 500 }, proxy)
     await new Promise<void>((resolve) => {
       server.listen(0, '127.0.0.1', resolve)
     })
@@ -103,7 +105,7 @@ export class Stage {
       server.close()
       await proxy.close()
     })
-    return { proxy, port: (server.address() as AddressInfo).port }
+    return { proxy, server, port: (server.address() as AddressInfo).port }
   }
 
   /** A gateway on upstreams that are there from the start. */

@@ -45,7 +45,12 @@ export class UpstreamProcess {
 
   /** The numbers of the requests that it has executed in all its lives, in order. */
   get executed(): number[] {
-    return readFileSync(join(this.#folder, 'executed'), 'utf8').split('\n').filter(Boolean).map(Number)
+    return this.#lines().filter(Boolean).map(Number)
+  }
+
+  /** How many without a number it has executed. */
+  get unnumbered(): number {
+    return this.#lines().filter((line) => line === '').length
   }
 
   /** Resolves when it does. */
@@ -82,5 +87,9 @@ export class UpstreamProcess {
   async stop(): Promise<void> {
     await this.kill()
     rmSync(this.#folder, { recursive: true, force: true })
+  }
+
+  #lines(): string[] {
+    return readFileSync(join(this.#folder, 'executed'), 'utf8').split('\n').slice(0, -1)
   }
 }
