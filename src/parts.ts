@@ -4,10 +4,9 @@ import type { Config } from './config.ts'
 import { HealthChecker } from './health/health-checker.ts'
 import { compileTrust } from './http/client-address.ts'
 import { ProxyEventEmitter } from './observe/events.ts'
-import { describeGateway } from './observe/gateway-report.ts'
+import { gatewayReport } from './observe/gateway-report.ts'
 import { logEvents } from './observe/log-events.ts'
 import { Metrics } from './observe/metrics.ts'
-import { RequestRates } from './observe/request-rates.ts'
 import { observeSource } from './observe/source-observer.ts'
 import { describeStatus, type ProxyStatus } from './observe/status.ts'
 import { Admission, type Gateway } from './proxy/gateway.ts'
@@ -56,11 +55,9 @@ export function createParts(config: Config): Parts {
   const metrics = registry && config.metrics && new Metrics(registry, config.metrics.prefix, events, status)
   const admission = new Admission(limits.inFlight)
   // Behind all that may throw: a proxy that could not be made must not leave a watch behind.
-  const context = { clock, logger }
   const observer = observeSource(events, apply, () => readiness.sourceFailed())
-  const feed = new DeferredFeed(xxh64Ready(), config.topology, observer, context)
-  const rates = new RequestRates(events, clock)
-  feed.report(() => describeGateway(balancer, rates))
+  const feed = new DeferredFeed(xxh64Ready(), config.topology, observer, { clock, logger })
+  feed.report(gatewayReport(balancer, events, clock))
   warnOfFewVirtualNodes(config)
 
   return {

@@ -1,10 +1,22 @@
 import { createHash } from 'node:crypto'
 import type { Balancer } from '../balancer/balancer.ts'
+import type { Clock } from '../clock.ts'
 import type { GatewayReport } from '../topology/topology.ts'
-import type { RequestRates } from './request-rates.ts'
+import type { ProxyEventEmitter } from './events.ts'
+import { RequestRates } from './request-rates.ts'
 
-/** What a proxy tells the other gateways at this moment; undefined before its first topology. */
-export function describeGateway(balancer: Balancer, rates: RequestRates): GatewayReport | undefined {
+/** Reads what a proxy tells the other gateways; counts its requests from now on. */
+export function gatewayReport(
+  balancer: Balancer,
+  events: ProxyEventEmitter,
+  clock: Clock,
+): () => GatewayReport | undefined {
+  const rates = new RequestRates(events, clock)
+  return () => describe(balancer, rates)
+}
+
+/** Undefined before the first topology. */
+function describe(balancer: Balancer, rates: RequestRates): GatewayReport | undefined {
   const { placement, beyondRingLimit } = balancer
   if (!placement) return undefined
   const { topology, ring } = placement

@@ -29,7 +29,10 @@ export interface Topology {
   readonly id: string
   /** How often this source's revisions went back (etcd wiped or restored) while we watched. */
   readonly epoch: number
-  /** The source's revision (64 bits: never a `number`). 0 for sources that have none. */
+  /**
+   * The source's revision when the set last changed, as far as it shows (64 bits: never a `number`). 0 for sources that
+   * have none.
+   */
   readonly revision: bigint
   /** Every upstream, whatever its state, sorted by id; ids are unique. */
   readonly upstreams: readonly Upstream[]

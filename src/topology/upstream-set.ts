@@ -49,6 +49,8 @@ export class UpstreamSet {
   #clusterId: string | undefined
   #epoch = 0
   #revision = 0n
+  /** The revision of the last change that meant anything: other writers to the store do not move it. */
+  #changedAt = 0n
 
   constructor(options: UpstreamSetOptions) {
     this.#options = options
@@ -87,6 +89,7 @@ export class UpstreamSet {
     for (const key of absent)
       changed = this.#fold({ key, revision: listing.revision, value: undefined }) || changed
     for (const entry of listing.entries) changed = this.#fold(entry) || changed
+    if (changed) this.#changedAt = this.#lastChange(listing, wentBack ? 0n : this.#changedAt)
     return changed
   }
 
@@ -98,6 +101,7 @@ export class UpstreamSet {
       changed = this.#fold(change) || changed
       if (change.revision > this.#revision) this.#revision = change.revision
     }
+    if (changed) this.#changedAt = this.#revision
     return changed
   }
 
@@ -136,10 +140,22 @@ export class UpstreamSet {
     return {
       id: topologyId(this.#clusterId ?? '', this.#options.prefix),
       epoch: this.#epoch,
-      revision: this.#revision,
+      revision: this.#changedAt,
       upstreams: sortedById(found.values()),
       degraded,
     }
+  }
+
+  /**
+   * When a listing that brought a change was last changed: by its youngest entry, so that gateways of whatever age say
+   * the same of the same set, or else by a deletion, of which nothing is known but that it happened by now.
+   */
+  #lastChange({ entries, revision }: Listing, before: bigint): bigint {
+    let youngest = 0n
+    for (const { key, revision: writtenAt } of entries) {
+      if (this.#tableOf(folderOf(key)) && writtenAt > youngest) youngest = writtenAt
+    }
+    return youngest > before ? youngest : revision
   }
 
   #keys(): string[] {
@@ -149,9 +165,9 @@ export class UpstreamSet {
 
   /** Whether the change meant anything. */
   #fold({ key, value, revision }: Change): boolean {
-    const slash = key.indexOf('/')
-    const name = key.slice(slash + 1)
-    const table = this.#tableOf(key.slice(0, slash))
+    const folder = folderOf(key)
+    const name = key.slice(folder.length + 1)
+    const table = this.#tableOf(folder)
     if (table === undefined || name === '') return false
     if (value !== undefined) return table.put(name, value, revision)
     if (table === this.#registrations) this.#duplicates.delete(name)
@@ -174,6 +190,7 @@ export class UpstreamSet {
   }
 }
 
+const folderOf = (key: string) => key.slice(0, Math.max(0, key.indexOf('/')))
 const textOf = (key: string) => Buffer.from(key, 'latin1').toString()
 /** For logs: a key may be as long as a value. */
 const shortened = (name: string) => (name.length > 256 ? `${name.slice(0, 255)}…` : name)

@@ -25,7 +25,16 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     ...['type:observe/events.ts', 'type:topology/topology.ts'],
   ],
   guard: ['ring/', 'clock.ts', 'errors.ts', 'logger.ts', 'topology-headers.ts', 'type:topology/topology.ts'],
-  observe: ['errors.ts', 'logger.ts', 'type:balancer/', 'type:breaker/', 'type:topology/topology.ts'],
+  observe: [
+    ...[
+      'errors.ts',
+      'logger.ts',
+      'type:balancer/',
+      'type:breaker/',
+      'type:clock.ts',
+      'type:topology/topology.ts',
+    ],
+  ],
   'clock.ts': [],
   'errors.ts': [],
   'logger.ts': [],

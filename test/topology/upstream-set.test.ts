@@ -142,9 +142,28 @@ describe('UpstreamSet', () => {
     expect(set.list(listing(7, put(3, 'upstreams/a', 'http://h')), 5n)).toBeUndefined()
     expect(set.revision).toBe(8n)
     const wiped = set.list(listing(7, put(2, 'upstreams/c', 'http://h')), 8n)
-    expect(wiped).toMatchObject({ epoch: 1, revision: 7n })
+    expect(wiped).toMatchObject({ epoch: 1, revision: 2n })
+    expect(set.revision).toBe(7n)
     expect(text(wiped)).toEqual(['c=http://h*1 active'])
     expect(set.list(listing(6), 7n)).toMatchObject({ epoch: 2, revision: 6n, upstreams: [] })
+  })
+
+  it('says the revision of its last change, whoever else writes to the store', () => {
+    const [{ set: old }, { set: young }] = [makeSet(), makeSet()]
+    const [a, b, other] = [
+      put(3, 'upstreams/a', 'http://h'),
+      put(4, 'overrides/a', '{}'),
+      put(9, 'slots/x', 'x'),
+    ]
+    old.list(listing(2), 0n)
+    expect(old.topology().revision).toBe(2n)
+    old.apply([a])
+    old.apply([b])
+    expect(old.apply([other])).toBeUndefined()
+    expect(young.list(listing(12, a, b, other), 0n)?.revision).toBe(4n)
+    expect(old.topology()).toEqual(young.topology())
+    // A deletion that only the listing shows happened at some time until then.
+    expect(old.list(listing(13, a), 12n)?.revision).toBe(13n)
   })
 
   it('keeps revisions that no double can hold', () => {
