@@ -1,4 +1,3 @@
-import { type OutgoingHttpHeaders, validateHeaderName, validateHeaderValue } from 'node:http'
 import type { Lease } from '../balancer/lease.ts'
 import type { AttemptOutcome, UpgradeAttempt, UpstreamResponse } from '../transport/transport.ts'
 import { answerHeaders } from './answer.ts'
@@ -44,7 +43,8 @@ export async function attemptUpgrade(
         if (clock.now() - started >= circuitBreaker.abandonedAfterMs) lease.failed('timeout', position)
         return client.left(upstream)
       case 'upgraded': {
-        const headers = headersFor(gateway, handshake, { status: 101, rawHeaders: outcome.rawHeaders })
+        const answer = { status: 101, rawHeaders: outcome.rawHeaders }
+        const headers = answerHeaders(gateway, client.request, lease, attempt, answer)
         lease.succeeded()
         client.answering()
         await outcome.join({ ...headers, connection: 'Upgrade', upgrade: 'websocket' })
@@ -99,10 +99,7 @@ function planNext(
   if (health !== undefined && health !== 'ignore') lease.failed(health, position)
   if (next.step !== 'retry') return undefined
   const plan = planRetry(gateway, next, { lease, attempt, deadline, outcome })
-  if (typeof plan === 'object') {
-    events.emit('retry', { upstream, attempt, reason: next.reason })
-    return plan
-  }
+  if (typeof plan === 'object') return plan
   events.emit('giveUp', { upstream, attempt, reason: plan })
   return undefined
 }
@@ -113,11 +110,11 @@ async function passRefusalOn(
   handshake: Handshake,
   response: UpstreamResponse,
 ): Promise<Ending> {
-  const { client, lease, position } = handshake
+  const { client, lease, attempt, position } = handshake
   const { status } = response
   const upstream = lease.spec.id
   if (status === 421) return client.fail(failureOf({ kind: 'responded', response }), upstream)
-  const headers = headersFor(gateway, handshake, response)
+  const headers = answerHeaders(gateway, client.request, lease, attempt, response)
   const outcome = await client.relay(response, headers, gateway.config.timeouts.idleMs)
   switch (outcome) {
     case 'complete':
@@ -129,21 +126,4 @@ async function passRefusalOn(
       lease.failed(outcome === 'idle' ? 'timeout' : 'reset', position)
       return { status, outcome: 'broken', upstream }
   }
-}
-
-/**
- * The answer's headers for the client. A response object would check what a hook has put there, a socket does not.
- * @throws TypeError for what is no header, and what the operator's `onResponse` throws
- */
-function headersFor(
-  gateway: Gateway,
-  { client, lease, attempt }: Handshake,
-  answer: Pick<UpstreamResponse, 'status' | 'rawHeaders'>,
-): OutgoingHttpHeaders {
-  const headers = answerHeaders(gateway, client.request, lease, attempt, answer)
-  for (const [name, values] of Object.entries(headers)) {
-    validateHeaderName(name)
-    for (const value of [values ?? []].flat()) validateHeaderValue(name, String(value))
-  }
-  return headers
 }

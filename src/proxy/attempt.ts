@@ -61,7 +61,6 @@ async function act(
     const plan = planRetry(gateway, next, { lease, attempt, deadline: prepared.deadline, outcome })
     if (typeof plan === 'object') {
       sent.abort()
-      gateway.events.emit('retry', { upstream, attempt, reason: next.reason })
       return plan
     }
     giveUp = plan

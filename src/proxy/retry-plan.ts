@@ -1,5 +1,5 @@
 import type { Lease } from '../balancer/lease.ts'
-import type { GiveUpReason, StaleSign } from '../observe/events.ts'
+import type { GiveUpReason, RetryReason, StaleSign } from '../observe/events.ts'
 import { backoffDelay } from '../retry/backoff.ts'
 import type { AttemptOutcome } from '../transport/transport.ts'
 import { type Failure, failures } from './failure.ts'
@@ -11,6 +11,7 @@ import type { NextStep } from './verdict.ts'
 export interface RetryPlan {
   /** Id of the upstream that failed. */
   readonly upstream: string
+  readonly reason: RetryReason
   readonly delayMs: number
   /** Why the topology may be stale; undefined when it is not to blame. */
   readonly sign: StaleSign | undefined
@@ -42,7 +43,10 @@ export function planRetry(
   const sign = !next.stale ? undefined : next.reason === 'misdirected' ? 'misdirected' : 'connect'
   const newer =
     outcome.kind === 'responded' ? newerTopology(outcome.response.rawHeaders, lease.placement) : undefined
-  return { upstream: lease.spec.id, delayMs, sign, revision: newer?.revision, failure: failureOf(outcome) }
+  return {
+    ...{ upstream: lease.spec.id, reason: next.reason, delayMs },
+    ...{ sign, revision: newer?.revision, failure: failureOf(outcome) },
+  }
 }
 
 /** What the client is told when an attempt was the last one. */

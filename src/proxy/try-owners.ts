@@ -29,6 +29,7 @@ export async function tryOwners(
         events.emit('giveUp', { upstream: last.upstream, attempt: attempt - 1, reason: 'no-upstream' })
       return client.fail(last?.failure ?? unavailable(chosen), last?.upstream)
     }
+    if (last) events.emit('retry', { upstream: last.upstream, attempt: attempt - 1, reason: last.reason })
     const lease: Lease = chosen
     const result = await attemptOnce(lease, attempt)
     if ('outcome' in result) return result

@@ -173,4 +173,20 @@ describe('onResponse', () => {
     expect(statuses).toEqual([500, 500, 500, 200])
     expect(gateway.proxy.status()).toMatchObject({ inFlight: 0, upstreams: [{ breaker: 'closed' }] })
   })
+  test('that leaves what is no header: nothing of the upstream’s answer is in ours', async () => {
+    const upstream = await startUpstream('a', (_request, response) => {
+      response
+        .writeHead(200, 'Fine', { 'content-encoding': 'gzip', etag: '"1"', 'set-cookie': 'a=1' })
+        .end('x')
+    })
+    const gateway = await startGatewayTo([upstream], {
+      onResponse({ headers }) {
+        headers['x-bad'] = 'two\r\nlines: 1'
+      },
+    })
+    const answer = await call(gateway)
+    expect([answer.status, answer.statusText]).toEqual([500, 'Internal Server Error'])
+    for (const name of ['content-encoding', 'etag', 'set-cookie'])
+      expect(answer.headers).not.toHaveProperty(name)
+  })
 })

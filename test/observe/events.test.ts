@@ -88,7 +88,7 @@ test('a topology: who came, left and changed, once for each', async () => {
   ])
 })
 
-test('a refused connection: retry, ejection, the sign of a stale topology and the request, once each and in order', async () => {
+test('a refused connection: ejection, the sign of a stale topology, retry and the request, once each and in order', async () => {
   const { told, get, quiet, upstreams } = await gatewayBefore(answerId, {
     circuitBreaker: { consecutiveFailures: 1 },
   })
@@ -98,8 +98,8 @@ test('a refused connection: retry, ejection, the sign of a stale topology and th
   await quiet()
   expect(told).toEqual([
     ['ejection', { upstream: 'u1', cause: 'connect' }],
-    ['retry', { upstream: 'u1', attempt: 1, reason: 'connect' }],
     ['staleTopology', { upstream: 'u1', sign: 'connect', confirmed: false }],
+    ['retry', { upstream: 'u1', attempt: 1, reason: 'connect' }],
     ['request', { upstream: 'u2', status: 200, outcome: 'answered', milliseconds: expect.any(Number) }],
   ])
 })

@@ -194,6 +194,15 @@ describe('what may be retried', () => {
     expect(headers).toMatchObject({ 'x-attempt': '2', 'x-ring-owner': 'U2' }) // on `next` an off-owner request
   })
 
+  it('a retry that finds nowhere to go is given up and was none: what is counted was sent', async () => {
+    const upstreams = await startUpstreams(['U1', 'U2'])
+    const gateway = await startGatewayTo(upstreams)
+    await Promise.all(upstreams.map((upstream) => upstream.stop()))
+    expect((await call(gateway)).status).toBe(503)
+    expect(await metricOf(gateway.proxy, 'retries_total')).toBe(1)
+    expect(await metricOf(gateway.proxy, 'unretried_failures_total', { reason: 'no-upstream' })).toBe(1)
+  })
+
   it('421 to the end is 503 with Retry-After', async () => {
     const upstreams = await startUpstreams(ids, status(421))
     const gateway = await startGatewayTo(upstreams)
