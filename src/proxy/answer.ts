@@ -23,6 +23,7 @@ export async function passOn(
   const { client, body, position, head } = prepared
   const upstream = lease.spec.id
   const headers = answerHeaders(gateway, head.request, lease, attempt, response)
+  client.answering()
   writeHead(client.response, response.status, response.statusText, headers)
   lease.responding()
   const outcome = await relayBody(response, client.response, {

@@ -19,12 +19,13 @@ export async function attemptOnce(
   attempt: number,
 ): Promise<Ending | RetryPlan> {
   const { config, events, statusRules } = gateway
-  const { client, body, idempotent, position } = prepared
+  const { client, body, idempotent, position, longLived } = prepared
   try {
     for (let isReplay = false; ; isReplay = true) {
       const { sent, cutShort, waitedMs } = send(gateway, prepared, lease, {
         attempt,
-        freshConnection: isReplay,
+        // One that stays open for long would keep a connection of the pool from all others.
+        freshConnection: isReplay || longLived,
       })
       client.whenGone(() => sent.abort())
       const outcome = await sent.outcome

@@ -48,6 +48,9 @@ export abstract class Client {
     return { status: 499, outcome: 'client-gone', upstream }
   }
 
+  /** Its answer begins, an upstream's or one of ours. */
+  abstract answering(): void
+
   /** Ends the connection without an answer: the proxy closes and cannot wait any longer. */
   abstract breakOff(): void
 
@@ -63,13 +66,15 @@ export abstract class Client {
 export class HttpClient extends Client {
   readonly response: ServerResponse
   readonly closed: Promise<void>
+  #answering = false
 
   constructor(request: KeyRequest, response: ServerResponse) {
     super(request)
     this.response = response
     this.closed = new Promise((resolve) => {
       const close = () => {
-        if (!response.writableFinished) this.leave()
+        // An answer that is none of ours is the application's: it waits for an upstream's no longer.
+        if (!response.writableFinished || !this.#answering) this.leave()
         resolve()
       }
       if (response.destroyed) close()
@@ -81,7 +86,12 @@ export class HttpClient extends Client {
     breakOff(this.response)
   }
 
+  override answering(): void {
+    this.#answering = true
+  }
+
   protected override answer(failure: Failure): void {
+    this.answering()
     answerFailure(this.request, this.response, failure)
   }
 }

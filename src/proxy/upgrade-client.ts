@@ -39,8 +39,8 @@ export class UpgradeClient extends Client {
     this.socket.destroy()
   }
 
-  /** Its answer begins: from here on an end of its side is just that. */
-  answering(): void {
+  /** From here on an end of its side is just that. */
+  override answering(): void {
     this.socket.off('end', this.#leaveEarly)
   }
 

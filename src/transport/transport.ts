@@ -83,7 +83,7 @@ export interface Attempt {
 export interface AttemptOptions {
   readonly body?: OutgoingBody | undefined
   readonly timeouts: AttemptTimeouts
-  /** Use a new connection, not a pooled one. */
+  /** Use a connection of its own, not one of the pool: it neither waits for one nor takes one away. */
   readonly freshConnection?: boolean
   /** An informational answer (103 Early Hints) came before the final one. */
   onInformation?(status: number, headers: IncomingMessage['headers']): void

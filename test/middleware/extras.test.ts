@@ -66,6 +66,38 @@ test('long-lived requests have counters and a limit of their own and are no part
   await eventually('no stream', async () => (await metricOf(gateway.proxy, 'long_lived')) === 0)
 })
 
+test('long-lived requests take no connection from the pool: the others do not wait behind them', async () => {
+  const upstream = await startUpstream('a', (request, response) => {
+    if (request.url === '/events') response.writeHead(200).write('data: 1\n\n')
+    else response.end()
+  })
+  const gateway = await startGatewayTo([upstream], {
+    longLived: ({ url }) => url === '/events',
+    limits: { connectionsPerUpstream: 1 },
+    timeouts: { firstByteMs: 500 },
+  })
+  const stream = new RawClient(gateway.port).send('GET /events HTTP/1.1\r\nhost: x\r\n\r\n')
+  await eventually('the stream', () => stream.body !== '')
+  expect((await call(gateway)).status).toBe(200)
+  stream.socket.destroy()
+})
+
+test('an application that answers by itself while the upstream is silent: nobody waits for that one any longer', async () => {
+  const upstream = await startUpstream('a', () => {})
+  const gateway = await startGateway(
+    { key: 'ip', topology: new ScriptedTopology([{ id: 'a', url: upstream.url }]) },
+    (app) =>
+      app.use((_request, response, next) => {
+        setTimeout(() => response.status(504).send('too slow for us'), 50)
+        next()
+      }),
+  )
+  expect(String((await call(gateway)).body)).toBe('too slow for us')
+  await eventually('the upstream to be let go', () => upstream.active === 0, 1_000)
+  expect(gateway.proxy.status()).toMatchObject({ inFlight: 0, upstreams: [{ breaker: 'closed' }] })
+  expect(await metricOf(gateway.proxy, 'requests_total', { outcome: 'client-gone' })).toBe(1)
+})
+
 test('an upstream that its health checks find ill is ejected and comes back; one that left is not checked', async () => {
   let isWell = true
   const upstreams = await startUpstreams(['a', 'b'], (request, response, self) => {
