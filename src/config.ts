@@ -9,8 +9,9 @@ import type { ConsistentHashProxyOptions } from './options.ts'
 import type { TopologySource } from './topology/topology.ts'
 import { findTlsMistake } from './upstream-tls.ts'
 
-const milliseconds = z.number().int().min(0).max(2_147_483_647) // the longest that Node's timers can wait
-const someMilliseconds = milliseconds.min(1)
+const timerRange = z.number().int().max(2_147_483_647) // the longest that Node's timers can wait
+const milliseconds = timerRange.min(0)
+const someMilliseconds = timerRange.min(1)
 const positive = z.number().int().min(1)
 const limit = z.union([z.number().int().min(0), z.literal(Number.POSITIVE_INFINITY)])
 const percent = z.number().min(0).max(100)

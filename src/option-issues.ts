@@ -1,5 +1,5 @@
-import { closest } from 'fastest-levenshtein'
 import { z } from 'zod'
+import { describeUnknown } from './known-options.ts'
 
 type Issue = z.core.$ZodIssue
 
@@ -18,11 +18,6 @@ export function describeIssue(issue: Issue, schema: z.ZodType, options: unknown)
   const value = valueAt(options, issue.path)
   const given = secrets.has(option) && value !== undefined ? `another ${typeof value}` : show(value)
   return `Expected \`${option || 'options'}\` to be ${expectation(issue)}, got ${given}`
-}
-
-function describeUnknown(path: readonly PropertyKey[], known: readonly string[]): string {
-  const name = String(path.at(-1))
-  return `Expected an option that exists, got \`${path.join('.')}\`: did you mean \`${closest(name, known)}\`?`
 }
 
 /** The branch that got furthest is the one that was meant: `boundedLoad: { factor: 0 }` is no `false`. */

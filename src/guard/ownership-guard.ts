@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { type Clock, systemClock } from '../clock.ts'
 import { OptionsError } from '../errors.ts'
+import { requireKnown } from '../known-options.ts'
 import { type Logger, silentLogger } from '../logger.ts'
 import { HashRing } from '../ring/hash-ring.ts'
 import type { HashRingOptions } from '../ring/ring-options.ts'
@@ -43,9 +44,10 @@ export interface OwnershipGuard {
  *
  * Every answer carries the guard's own `x-topology`, by which a gateway sees that a newer revision exists.
  *
- * Throws `OptionsError` for a missing id or topology and for a ring setting out of bounds.
+ * Throws `OptionsError` for an unknown option, a missing id or topology, and a ring setting out of bounds.
  */
 export function ownershipGuard(options: OwnershipGuardOptions): OwnershipGuard {
+  requireKnown(options, ['id', 'topology', 'ring', 'logger', 'clock'])
   const { id, topology, ring = {}, logger = silentLogger, clock = systemClock } = options
   if (typeof id !== 'string' || id === '') {
     throw new OptionsError(

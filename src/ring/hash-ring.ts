@@ -25,7 +25,7 @@ export class HashRing {
   #walk: RingWalk | undefined
 
   /**
-   * Throws `OptionsError` for an option out of bounds, an empty or repeated id, a weight that is not above 0 and at
+   * Throws `OptionsError` for an unknown option or one out of bounds, an empty or repeated id, a weight that is not above 0 and at
    * most 100, or too many virtual nodes in all.
    */
   constructor(members: Iterable<RingMemberInput>, options: HashRingOptions = {}) {
@@ -67,8 +67,10 @@ export class HashRing {
     return new Map(this.#members.map(({ id }, index) => [id, this.share(index)]))
   }
 
-  /** Where on the circle a key lies, its hash tag taken into account. */
+  /** Where on the circle a key lies, its hash tag taken into account. Throws `TypeError` for what is no string. */
   position(key: string): bigint {
+    // Not made a string: 7 and '7' would be one key here and two in whatever else keeps them.
+    if (typeof key !== 'string') throw new TypeError(`Expected a key to be a string, got a ${typeof key}`)
     return this.#layout.position(this.#options.hashTags ? hashTag(key) : key)
   }
 

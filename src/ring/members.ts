@@ -23,9 +23,9 @@ export const MAX_POINTS = 8_000_000
  * repeated id, a weight that is not above 0 and at most 100, and more than `MAX_POINTS` points.
  */
 export function ringMembers(inputs: Iterable<RingMemberInput>, layout: Layout): readonly RingMember[] {
-  if (typeof inputs === 'string') {
+  if (typeof inputs !== 'object' || inputs === null) {
     throw new OptionsError(
-      `Expected \`members\` to be a list of ids or { id, weight }, got the string \`${inputs}\``,
+      `Expected \`members\` to be a list of ids or { id, weight }, got \`${String(inputs)}\` (${typeof inputs})`,
     )
   }
   const members = Array.from(inputs, (input) => ringMember(input, layout))

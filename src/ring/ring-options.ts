@@ -1,4 +1,5 @@
 import { OptionsError } from '../errors.ts'
+import { requireKnown } from '../known-options.ts'
 
 /** How a ring places upstreams and keys. Gateways with other settings disagree on every owner. */
 export interface HashRingOptions {
@@ -25,8 +26,9 @@ export interface ResolvedRingOptions {
 
 const MAX_VIRTUAL_NODES = 10_000
 
-/** Fills in the defaults. Throws `OptionsError` for a value out of bounds. */
+/** Fills in the defaults. Throws `OptionsError` for a value out of bounds and for an unknown name. */
 export function resolveRingOptions(options: HashRingOptions): ResolvedRingOptions {
+  requireKnown(options, ['virtualNodes', 'hash', 'seed', 'hashTags'])
   const { virtualNodes = 160, hash = 'xxh64', seed = 0, hashTags = false } = options
   if (!Number.isInteger(virtualNodes) || virtualNodes < 1 || virtualNodes > MAX_VIRTUAL_NODES) {
     throw mistake('virtualNodes', `an integer from 1 to ${MAX_VIRTUAL_NODES}`, virtualNodes)

@@ -314,5 +314,12 @@ describe('ownershipGuard', () => {
     expect(() => ownershipGuard({ id: 'A', topology: source, ring: { virtualNodes: 0 } })).toThrow(
       OptionsError,
     )
+    for (const text of ['{"id":"A","logr":{}}', '{"id":"A","ring":{"virtualnodes":500}}']) {
+      const options = { topology: source, ...JSON.parse(text) }
+      expect(() => ownershipGuard(options)).toThrow(
+        /exists, got `(logr|virtualnodes)`.*`(logger|virtualNodes)`/,
+      )
+    }
+    expect(() => Reflect.apply(ownershipGuard, undefined, [])).toThrow(OptionsError)
   })
 })

@@ -152,6 +152,12 @@ describe('a wrong value names the option, what was expected and what was given',
   })
 })
 
+test('a mistake is told once, whatever it offends against', () => {
+  expect(refusal({ timeouts: { connectMs: -1 } })).toBe(
+    'Expected `timeouts.connectMs` to be at least 1, got -1',
+  )
+})
+
 describe('an unknown option is answered with the nearest known one', () => {
   test.each([
     ['circutBreaker', 'circuitBreaker'],

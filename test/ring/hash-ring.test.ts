@@ -178,6 +178,12 @@ describe('HashRing refuses', () => {
     ['weight above 100', () => new HashRing([{ id: 'a', weight: 100.1 }]), /`100.1`/],
     ['weight NaN', () => new HashRing([{ id: 'a', weight: Number.NaN }]), /`NaN`/],
     ['a single string', () => new HashRing('abc'), /`members`.*list/],
+    ['no members at all', () => Reflect.construct(HashRing, []), /`members`.*list.*`undefined`/],
+    [
+      'a misspelt option, which would place otherwise',
+      () => new HashRing([], JSON.parse('{"virtualnodes":500}')),
+      /exists, got `virtualnodes`: did you mean `virtualNodes`/,
+    ],
     ['the same in `with`', () => new HashRing(['a']).with(['b', 'b']), /`b` twice/],
     [
       'too many points',
@@ -198,6 +204,11 @@ describe('HashRing refuses', () => {
     expect(new HashRing([{ id: 'a', weight: 100 }], { virtualNodes: 1 }).size).toBe(100)
     expect(new HashRing(['a'], { virtualNodes: 10_000, seed: 2n ** 64n - 1n }).size).toBe(10_000)
     expect(new HashRing(['a'], { seed: Number.MAX_SAFE_INTEGER }).options.seed).toBe(2n ** 53n - 1n)
+  })
+
+  it('a key that is no string', () => {
+    const ring = new HashRing(['a'])
+    expect(() => Reflect.apply(ring.owner, ring, [7])).toThrow(/key to be a string, got a number/)
   })
 
   it('but keeps a secret seed out of its message', () => {

@@ -3,7 +3,7 @@ import { type Import, type Source, sources } from './sources.ts'
 
 /** What a room may import beside itself, Node.js and packages; `type:` allows types only. A trailing `/` is a room. */
 const mayImport: Readonly<Record<string, readonly string[]>> = {
-  ring: ['errors.ts'],
+  ring: ['errors.ts', 'known-options.ts'],
   breaker: ['clock.ts', 'errors.ts'],
   key: ['errors.ts'],
   http: ['errors.ts', 'type:key/key-source.ts', 'type:options.ts'],
@@ -24,7 +24,10 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     ...['type:breaker/', 'type:clock.ts', 'type:config.ts', 'type:options.ts'],
     ...['type:observe/events.ts', 'type:topology/topology.ts'],
   ],
-  guard: ['ring/', 'clock.ts', 'errors.ts', 'logger.ts', 'topology-headers.ts', 'type:topology/topology.ts'],
+  guard: [
+    ...['ring/', 'clock.ts', 'errors.ts', 'known-options.ts', 'logger.ts', 'topology-headers.ts'],
+    ...['type:topology/topology.ts'],
+  ],
   observe: [
     ...[
       'errors.ts',
@@ -40,7 +43,8 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   'logger.ts': [],
   'topology-headers.ts': [],
   'options.ts': ['type:key/', 'type:clock.ts', 'type:logger.ts', 'type:topology/topology.ts'],
-  'option-issues.ts': [],
+  'known-options.ts': ['errors.ts'],
+  'option-issues.ts': ['known-options.ts'],
   'upstream-tls.ts': ['type:options.ts'],
   'config.ts': [
     ...['key/key.ts', 'clock.ts', 'errors.ts', 'logger.ts', 'option-issues.ts', 'upstream-tls.ts'],
