@@ -3,9 +3,10 @@ import type { KeyRequest, KeySource } from './key-source.ts'
 import { makeSource, unexpected } from './source.ts'
 
 /** A function of the request that gives the key, or nothing when the request has none. */
-export type KeyFunction = (
-  request: KeyRequest,
-) => string | readonly string[] | number | bigint | null | undefined
+export type KeyFunction = {
+  // As a method: only then does TypeScript take a function of a framework's own kind of request for one.
+  read(request: KeyRequest): string | readonly string[] | number | bigint | null | undefined
+}['read']
 
 /**
  * The operator's own function; in a chain with a body source it may be called twice for one request. Strings, numbers

@@ -93,6 +93,11 @@ test('key and topology are enough, and everything else can be said', () => {
   make(everything)
   make({ key: 'ip', topology, boundedLoad: false, healthCheck: false, slowStart: false, metrics: false })
   make({ key: (request) => request.url?.length, topology, onMissingKey: 'reject', ring: { seed: 1 } })
+  // A function of what the framework calls a request is one too; of another kind of thing it is none.
+  make({ key: ({ params, ip }: express.Request<{ id: string }>) => params.id ?? ip, topology })
+  make({ key: key.chain((request: express.Request) => request.get('x-user-id'), 'ip'), topology })
+  // @ts-expect-error no request is a number
+  make({ key: (request: number) => String(request), topology })
   // @ts-expect-error the key has no default
   expect(() => make({ topology })).toThrow(OptionsError)
   // @ts-expect-error neither has the topology
