@@ -166,7 +166,7 @@ export interface LimitOptions {
   keyBytes?: number | undefined
   /** Largest request body kept for a retry. @default 65536 */
   replayBytes?: number | undefined
-  /** Sockets to one upstream; further requests wait. @default 256 */
+  /** Pooled sockets to one upstream; further requests wait. WebSockets and long-lived requests have one of their own each. @default 256 */
   connectionsPerUpstream?: number | undefined
   /** Requests in flight in this process, above which 503 is answered. @default Infinity */
   inFlight?: number | undefined
