@@ -118,7 +118,7 @@ describe('firstByteMs', () => {
       limits: { connectionsPerUpstream: 1 },
       timeouts: { firstByteMs: 300 },
       circuitBreaker: { consecutiveFailures: 1 },
-      longLived: () => true,
+      boundedLoad: false,
     })
     const ejections: unknown[] = []
     gateway.proxy.on('ejection', (event) => ejections.push(event))
