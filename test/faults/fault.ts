@@ -93,7 +93,9 @@ export class Stage {
   }
 
   /** A gateway in this process; does not wait for its topology. */
-  async gateway(options: Omit<ConsistentHashProxyOptions, 'key'>): Promise<StageGateway> {
+  async gateway(
+    options: Omit<ConsistentHashProxyOptions, 'key'> & Partial<Pick<ConsistentHashProxyOptions, 'key'>>,
+  ): Promise<StageGateway> {
     const proxy = consistentHashProxy({ key: 'header:x-user-id', ...options })
     // Node's server looks only every 30 s for what takes too long to arrive.
     const server = createServer({ connectionsCheckingInterval: 500 }, proxy)
