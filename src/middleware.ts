@@ -7,15 +7,17 @@ import type { ProxyEvents } from './observe/events.ts'
 import type { ProxyStatus } from './observe/status.ts'
 import type { ConsistentHashProxyOptions } from './options.ts'
 import { createParts } from './parts.ts'
+import { ignoreOffer } from './proxy/ignore-offer.ts'
 import { serve } from './proxy/serve.ts'
-import { isBelow, serveUpgrade } from './proxy/upgrade.ts'
+import { isBelow, offersWebSocket, serveUpgrade } from './proxy/upgrade.ts'
 
 /** A Connect middleware with what else a gateway wants of it. */
 export interface ConsistentHashProxy {
   /** Forwards the request to its upstream, and answers itself where that fails; `next` is never called. */
   (request: IncomingMessage, response: ServerResponse, next?: (error?: unknown) => void): void
   /**
-   * Listener for a server's `upgrade` event (WebSocket). An upgrade that is not below `mountPath` is left alone.
+   * Listener for a server's `upgrade` event (WebSocket). An upgrade that is not below `mountPath` is left alone; a
+   * request that offers another protocol is served without it.
    * @throws OptionsError on access when the key cannot be read from an upgrade (a route parameter, the body)
    */
   readonly upgrade: (request: IncomingMessage, socket: Duplex, head: Buffer) => void
@@ -45,8 +47,11 @@ export function consistentHashProxy(options: ConsistentHashProxyOptions): Consis
   const parts = createParts(config)
   const { gateway } = parts
   const { source } = gateway.routingKey
-  const upgrade = (request: IncomingMessage, socket: Duplex, head: Buffer) => {
-    if (isBelow(config.mountPath, request.url)) void serveUpgrade(gateway, request, socket, head)
+  // Node calls a listener on the server that it listens to.
+  const upgrade = function (this: unknown, request: IncomingMessage, socket: Duplex, head: Buffer) {
+    if (!isBelow(config.mountPath, request.url)) return
+    if (!offersWebSocket(request) && ignoreOffer(this, request, socket, head)) return
+    void serveUpgrade(gateway, request, socket, head)
   }
   const handler = function consistentHashProxy(request: IncomingMessage, response: ServerResponse) {
     void serve(gateway, request, response)

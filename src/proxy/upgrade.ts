@@ -21,7 +21,7 @@ export function serveUpgrade(
   if (head.length > 0) socket.unshift(head)
   const client = new UpgradeClient(request, socket, config.clock)
   return account(gateway, client, async (started) => {
-    if (!isWebSocket(request)) return client.fail(failures.notWebSocket)
+    if (request.method !== 'GET' || !offersWebSocket(request)) return client.fail(failures.notWebSocket)
     if (hasBody(request)) return client.fail(failures.upgradeWithBody)
     const position = positionOf(gateway, routingKey.of(request, { kind: 'none' }, undefined))
     if (typeof position === 'object') return client.fail(position)
@@ -49,10 +49,7 @@ function pathBelow(mountPath: string, url: string | undefined): string {
   return path.startsWith('/') ? path : `/${path}`
 }
 
-/**
- * RFC 6455 §4.1. No other protocol is passed on: behind `h2c`, say, an upstream would be sent requests that no rule of
- * the gateway has seen.
- */
-function isWebSocket({ method, headers }: KeyRequest): boolean {
-  return method === 'GET' && headers.upgrade?.toLowerCase() === 'websocket'
+/** No other protocol is passed on: behind `h2c`, say, an upstream would be sent requests that no rule of ours has seen. */
+export function offersWebSocket({ headers }: KeyRequest): boolean {
+  return headers.upgrade?.toLowerCase() === 'websocket'
 }

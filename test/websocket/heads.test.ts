@@ -88,7 +88,6 @@ describe('the way to the upstream', () => {
   test.each([
     ['a body', upgradeRequest({ 'x-room': '1', 'content-length': '2' })],
     ['another method than GET', upgradeRequest({ 'x-room': '1' }).replace('GET', 'POST')],
-    ['another protocol', upgradeRequest({ 'x-room': '1', upgrade: 'h2c' })],
     ['two hosts', upgradeRequest({ 'x-room': '1', Host: 'other.test' })],
     ['no routing key', upgradeRequest({ 'x-room': ' ' })],
     ['a long routing key', upgradeRequest({ 'x-room': 'r'.repeat(5_000) })],
