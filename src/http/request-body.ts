@@ -28,6 +28,8 @@ export class RequestBody {
   readonly #request: IncomingMessage | undefined
   readonly #replayLimit: number
   #kept: Buffer = Buffer.alloc(0)
+  /** What `#kept` is the beginning of. */
+  #room: Buffer = this.#kept
   #received = 0
   #finished = false
   #dropped = false
@@ -156,14 +158,29 @@ export class RequestBody {
   }
 
   #receive(chunk: Buffer): void {
+    const start = this.#received
     this.#received += chunk.length
-    // One buffer and no list of chunks: a client that sends byte by byte must not cost an object for each.
-    if (!this.#dropped) this.#kept = this.#kept.length === 0 ? chunk : Buffer.concat([this.#kept, chunk])
+    if (!this.#dropped) this.#keep(chunk, start)
+  }
+
+  /** A client that sends byte by byte must cost neither an object nor a copy of the whole for each: room doubles. */
+  #keep(chunk: Buffer, start: number): void {
+    const end = start + chunk.length
+    if (start === 0) this.#room = chunk
+    else {
+      if (end > this.#room.length) {
+        this.#room = Buffer.allocUnsafeSlow(Math.max(end, 2 * this.#room.length))
+        this.#kept.copy(this.#room)
+      }
+      chunk.copy(this.#room, start)
+    }
+    this.#kept = this.#room.subarray(0, end)
   }
 
   #drop(): void {
     this.#dropped = true
     this.#kept = Buffer.alloc(0)
+    this.#room = this.#kept
   }
 
   #end = (): void => {

@@ -3,8 +3,8 @@ import type { RingMember } from './members.ts'
 import type { ResolvedRingOptions } from './ring-options.ts'
 
 /**
- * 16 hex digits that are equal exactly when two rings place alike: a function of the layout, the settings and the
- * members. The seed goes in only under SHA-256, so the digest may be shown to those who must not know it (a seed
+ * 16 hex digits, equal only for rings that place alike: a function of the layout, the settings and the members'
+ * ids and weights. The seed goes in only under SHA-256, so the digest may be shown to those who must not know it (a seed
  * from a small range can still be guessed and checked).
  */
 export function placementDigest(
