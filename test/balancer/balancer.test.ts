@@ -3,7 +3,7 @@ import { Lease } from '../../src/balancer/lease.ts'
 import { BalancerUnderTest, spec } from './set-up.ts'
 
 const tight = { boundedLoad: { factor: 1.25, floor: 0 }, slowStart: false } as const
-const times = <T>(count: number, make: () => T) => Array.from({ length: count }, make)
+const times = <T>(length: number, make: (_: unknown, index: number) => T) => Array.from({ length }, make)
 
 describe('bounded load', () => {
   it('envoyproxy/envoy#12529: 30 of one key at factor 1.25 leave at most 13 on each of three, in ring order', () => {
@@ -25,6 +25,24 @@ describe('bounded load', () => {
     const position = test.positionOf('a')
     expect(new Set(times(8, () => test.lease(position).spec.id))).toEqual(new Set(['a']))
     expect(test.lease(position).spec.id).not.toBe('a')
+  })
+
+  it('zalando/skipper#2460, #4139: A full and B ejected, 100 keys of A: all on C, none on B', () => {
+    const test = new BalancerUnderTest({ slowStart: false }).update('a', 'b', 'c')
+    test.fell('b')
+    times(8, () => test.lease(test.positionOf('a')))
+    const overflows = test.heard('overflow')
+    const ring = test.balancer.placement?.ring
+    const keys = times(1_000, (_, index) => `user-${index}`).filter((key) => ring?.owner(key) === 'a')
+    const orders = new Set(keys.map((key) => ring?.owners(key, 3).join()))
+    expect(orders).toEqual(new Set(['a,b,c', 'a,c,b']))
+    for (const key of keys.slice(0, 100)) {
+      const lease = test.lease(ring?.position(key) ?? 0n)
+      expect(lease.spec.id).toBe('c')
+      lease.release()
+    }
+    expect(overflows).toHaveLength(100)
+    expect(test.inFlight()).toEqual({ a: 8, b: 0, c: 0 })
   })
 
   it('reject: a full owner refuses, its keys go nowhere else', () => {
