@@ -2,6 +2,8 @@ import type { Clock, Timer } from '../clock.ts'
 
 /** Rest after a run, as a multiple of what the run took: work that never stops coming takes a fifth of the time. */
 const REST = 4
+/** Longest rest, in milliseconds: one slow run, as the first of a process is, must not keep a change back for long. */
+const LONGEST_REST_MS = 100
 
 /**
  * Runs work when asked: at once, unless the last run was so recent or so long that it must rest first. What is asked
@@ -41,6 +43,6 @@ export class Pacer {
     const started = this.#clock.now()
     this.#work()
     const ended = this.#clock.now()
-    this.#earliest = ended + REST * (ended - started)
+    this.#earliest = ended + Math.min(REST * (ended - started), LONGEST_REST_MS)
   }
 }

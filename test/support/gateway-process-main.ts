@@ -10,8 +10,14 @@ const topology = etcd ? etcdTopology(etcd) : staticTopology(upstreams ?? [])
 const proxy = consistentHashProxy({ key: 'header:x-user-id', ...options, topology })
 const server = createServer(proxy)
 const delay = monitorEventLoopDelay({ resolution: 5 })
-const listenersOf = () =>
-  process.eventNames().reduce((sum, name) => sum + process.listenerCount(name), server.listenerCount('close'))
+const warnings: string[] = []
+process.on('warning', ({ name, message }) => warnings.push(`${name}: ${message}`))
+const countListeners = () =>
+  [process, server].reduce(
+    (sum, emitter) =>
+      emitter.eventNames().reduce((inner, name) => inner + emitter.listenerCount(name as string), sum),
+    0,
+  )
 
 const progress = { revision: '0', changes: 0, present: 0, refused: 0 }
 proxy.on('topology', ({ revision, added, removed }) => {
@@ -44,7 +50,8 @@ process.on('message', async (asked: 'measure' | 'progress' | 'report') => {
     delayMaxMs: delay.max / 1e6,
     heapBytes: process.memoryUsage().heapUsed,
     handles: process.getActiveResourcesInfo().length,
-    listeners: listenersOf(),
+    listeners: countListeners(),
+    warnings,
     connections,
   }
   process.send?.(report)

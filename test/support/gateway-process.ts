@@ -36,7 +36,10 @@ export interface GatewayReport {
   readonly delayMaxMs: number
   readonly heapBytes: number
   readonly handles: number
+  /** Of the process and its server. */
   readonly listeners: number
+  /** Of the process: listeners that pile up on one object are among them. */
+  readonly warnings: readonly string[]
   /** From clients. */
   readonly connections: number
 }

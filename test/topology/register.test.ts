@@ -98,7 +98,7 @@ describe('registerUpstream', () => {
     expect(after?.lease).not.toBe(before?.lease)
   })
 
-  it('registers anew, as one key, after etcd was away for longer than the TTL (microsoft/etcd3#17)', async () => {
+  it('registers anew, as one key, after etcd was away for longer than the TTL (microsoft/etcd3#17, etcd-io/etcd#12203)', async () => {
     const registration = register()
     await registration.ready()
     await registration.drain()
