@@ -15,13 +15,22 @@ export interface DisappearanceOptions {
    * milliseconds; connects decide meanwhile which of them live. Longer than a lost lease needs to come back.
    * Default 60,000; 0 obeys at once.
    */
-  readonly gracePeriodMs?: number
+  readonly gracePeriodMs?: number | undefined
   /** Whether an empty set is obeyed after that, or the last upstreams are kept until others come. Default 'keep'. */
-  readonly onEmpty?: 'keep' | 'obey'
+  readonly onEmpty?: 'keep' | 'obey' | undefined
+}
+
+/** The names of the options above. */
+export const disappearanceOptionNames = ['gracePeriodMs', 'onEmpty']
+
+/** The same, checked and complete. */
+export interface DisappearanceSettings {
+  readonly gracePeriodMs: number
+  readonly onEmpty: 'keep' | 'obey'
 }
 
 /** Checks the options and fills the defaults. Throws OptionsError. */
-export function parseDisappearance(options: DisappearanceOptions): Required<DisappearanceOptions> {
+export function parseDisappearance(options: DisappearanceOptions): DisappearanceSettings {
   const { gracePeriodMs, onEmpty = 'keep' } = options
   if (onEmpty !== 'keep' && onEmpty !== 'obey') {
     throw new OptionsError(`onEmpty: expected "keep" or "obey", got ${show(onEmpty)}`)
@@ -48,7 +57,7 @@ interface Sighting {
  * what as many new ones replace, was decided. A set that is held is `degraded`: a gateway that starts now differs.
  */
 export class DisappearanceGuard {
-  readonly #options: Required<DisappearanceOptions>
+  readonly #options: DisappearanceSettings
   readonly #clock: Clock
   readonly #onObeyed: (topology: Topology) => void
   readonly #sightings = new Map<string, Sighting>()
@@ -62,7 +71,7 @@ export class DisappearanceGuard {
   #timer: Timer | undefined
 
   /** `onObeyed` receives what to serve when a grace period has ended. */
-  constructor(options: Required<DisappearanceOptions>, clock: Clock, onObeyed: (topology: Topology) => void) {
+  constructor(options: DisappearanceSettings, clock: Clock, onObeyed: (topology: Topology) => void) {
     this.#options = options
     this.#clock = clock
     this.#onObeyed = onObeyed

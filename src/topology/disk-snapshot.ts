@@ -16,7 +16,7 @@ export interface SnapshotFileOptions {
   /** Several gateways may share it; its folder must exist. */
   readonly path: string
   /** How old the last reading of etcd may be to be served, in milliseconds. Default: as old as it is. */
-  readonly maxAgeMs?: number
+  readonly maxAgeMs?: number | undefined
 }
 
 /** Checks the option. Throws OptionsError. */

@@ -1,8 +1,15 @@
 import { readFile } from 'node:fs/promises'
 import type { Timer } from '../clock.ts'
 import { OptionsError, TopologySourceError } from '../errors.ts'
+import { requireKnown } from '../known-options.ts'
 import { contentId } from './content.ts'
-import { DisappearanceGuard, type DisappearanceOptions, parseDisappearance } from './disappearance-guard.ts'
+import {
+  DisappearanceGuard,
+  type DisappearanceOptions,
+  type DisappearanceSettings,
+  disappearanceOptionNames,
+  parseDisappearance,
+} from './disappearance-guard.ts'
 import { FeedStatus } from './feed-status.ts'
 import { isRecord, messageOf, show } from './fields.ts'
 import { milliseconds } from './milliseconds.ts'
@@ -14,16 +21,16 @@ export interface FileTopologyOptions extends DisappearanceOptions {
   /** A JSON file: a list of upstreams as in `staticTopology`, or an object with such a list as `upstreams`. */
   readonly path: string
   /** How often the file is looked at, in milliseconds. Default 1,000. */
-  readonly pollIntervalMs?: number
+  readonly pollIntervalMs?: number | undefined
   /** Which hosts upstreams may have. Default: all. */
-  readonly allowedHosts?: AllowedHosts
+  readonly allowedHosts?: AllowedHosts | undefined
 }
 
 interface Settings {
   readonly path: string
   readonly pollIntervalMs: number
   readonly mayHaveHost: HostFilter
-  readonly disappearance: Required<DisappearanceOptions>
+  readonly disappearance: DisappearanceSettings
 }
 
 /**
@@ -32,6 +39,7 @@ interface Settings {
  * that this process saw. Throws OptionsError.
  */
 export function fileTopology(options: FileTopologyOptions): TopologySource {
+  requireKnown(options, [...disappearanceOptionNames, 'path', 'pollIntervalMs', 'allowedHosts'])
   const { path, allowedHosts } = options
   if (typeof path !== 'string' || path === '') {
     throw new OptionsError(`path: expected the path of a JSON file, got ${show(path)}`)

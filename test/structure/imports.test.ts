@@ -9,8 +9,8 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   http: ['errors.ts', 'type:key/key-source.ts', 'type:options.ts'],
   health: ['type:clock.ts', 'type:options.ts'],
   transport: ['errors.ts', 'type:clock.ts', 'type:options.ts'],
-  topology: ['clock.ts', 'errors.ts', 'logger.ts'],
-  'topology/etcd': ['topology/', 'clock.ts', 'errors.ts', 'logger.ts'],
+  topology: ['clock.ts', 'errors.ts', 'known-options.ts', 'logger.ts'],
+  'topology/etcd': ['topology/', 'clock.ts', 'errors.ts', 'known-options.ts', 'logger.ts'],
   balancer: [
     ...['ring/', 'breaker/', 'errors.ts', 'transport/transport.ts', 'type:clock.ts', 'type:config.ts'],
     ...['type:observe/events.ts', 'type:topology/topology.ts'],

@@ -10,18 +10,23 @@ export interface EtcdConnectionOptions {
   readonly hosts: string | readonly string[]
   /** Everything of ours lies below it. A missing final `/` is added. */
   readonly prefix: string
-  readonly auth?: { readonly username: string; readonly password: string }
+  readonly auth?: { readonly username: string; readonly password: string } | undefined
   /** PEM contents. Without `ca` the certificates that Node trusts; `cert` and `key` only together. */
-  readonly tls?: {
-    readonly ca?: string | Buffer
-    readonly cert?: string | Buffer
-    readonly key?: string | Buffer
-  }
+  readonly tls?:
+    | {
+        readonly ca?: string | Buffer | undefined
+        readonly cert?: string | Buffer | undefined
+        readonly key?: string | Buffer | undefined
+      }
+    | undefined
   /** How long one call may take, in milliseconds. Default 2,000. */
-  readonly requestTimeoutMs?: number
+  readonly requestTimeoutMs?: number | undefined
   /** How long a connection, and the creation of a watch, may take, in milliseconds. Default 2,000. */
-  readonly connectTimeoutMs?: number
+  readonly connectTimeoutMs?: number | undefined
 }
+
+/** The names of the options above. */
+export const connectionOptionNames = 'hosts prefix auth tls requestTimeoutMs connectTimeoutMs'.split(' ')
 
 /** The same, checked and complete. */
 export interface EtcdConnection {

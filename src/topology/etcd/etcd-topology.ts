@@ -1,13 +1,18 @@
 import { OptionsError } from '../../errors.ts'
+import { requireKnown } from '../../known-options.ts'
 import { decodeUpstream } from '../decode.ts'
-import { type DisappearanceOptions, parseDisappearance } from '../disappearance-guard.ts'
+import {
+  type DisappearanceOptions,
+  disappearanceOptionNames,
+  parseDisappearance,
+} from '../disappearance-guard.ts'
 import { parseSnapshotFile, type SnapshotFileOptions } from '../disk-snapshot.ts'
 import { show } from '../fields.ts'
 import { milliseconds } from '../milliseconds.ts'
 import { parseUpstream, type UpstreamInput } from '../parse-upstream.ts'
 import type { TopologySource, Upstream } from '../topology.ts'
 import { type AllowedHosts, hostFilter } from '../upstream-url.ts'
-import { type EtcdConnectionOptions, parseConnection } from './connection.ts'
+import { connectionOptionNames, type EtcdConnectionOptions, parseConnection } from './connection.ts'
 import { EtcdFeed } from './etcd-feed.ts'
 import { parseReport, type ReportOptions } from './gateway-reports.ts'
 
@@ -16,16 +21,22 @@ export interface EtcdTopologyOptions extends EtcdConnectionOptions, Disappearanc
    * Reads a registration that is written in a format of your own; `name` is what follows `upstreams/` in its
    * key and the id if none is given. Throw to refuse the value. What it returns is checked like any other.
    */
-  readonly decode?: (value: Buffer, name: string) => UpstreamInput
+  readonly decode?: ((value: Buffer, name: string) => UpstreamInput) | undefined
   /** Which hosts upstreams may have. Default: all. Set it where others than you can write to etcd. */
-  readonly allowedHosts?: AllowedHosts
+  readonly allowedHosts?: AllowedHosts | undefined
   /** A file for the last topology, or its path: a gateway that starts while etcd is away serves by it. Default: none. */
-  readonly snapshotFile?: string | SnapshotFileOptions
+  readonly snapshotFile?: string | SnapshotFileOptions | undefined
   /** What this gateway tells the others below `gateways/`, so that they notice when they place keys otherwise. Default on. */
-  readonly report?: ReportOptions | false
+  readonly report?: ReportOptions | false | undefined
   /** How often the prefix is read again, in milliseconds, to notice a watch that went silent. Default 30,000. */
-  readonly reconcileIntervalMs?: number
+  readonly reconcileIntervalMs?: number | undefined
 }
+
+const optionNames = [
+  ...connectionOptionNames,
+  ...disappearanceOptionNames,
+  ...['decode', 'allowedHosts', 'snapshotFile', 'report', 'reconcileIntervalMs'],
+]
 
 /**
  * Upstreams that registered in etcd below `<prefix>upstreams/` (see `registerUpstream`), with what operators
@@ -35,6 +46,7 @@ export interface EtcdTopologyOptions extends EtcdConnectionOptions, Disappearanc
  * With authentication the user needs to read the whole prefix. Loads etcd3 when it is first opened.
  */
 export function etcdTopology(options: EtcdTopologyOptions): TopologySource {
+  requireKnown(options, optionNames)
   const { decode, allowedHosts } = options
   if (decode !== undefined && typeof decode !== 'function') {
     throw new OptionsError(`decode: expected a function of value and name, got ${show(decode)}`)

@@ -13,9 +13,9 @@ import { type SessionEnd, SessionLoop } from './session-loop.ts'
 /** How a gateway tells the others about itself. */
 export interface ReportOptions {
   /** How often it writes, and reads what the others wrote, in milliseconds. Default 3,000. */
-  readonly intervalMs?: number
+  readonly intervalMs?: number | undefined
   /** Its name among the gateways, one for each proxy. Default: a random one. */
-  readonly gatewayId?: string
+  readonly gatewayId?: string | undefined
 }
 
 export interface ReportSettings {

@@ -1,4 +1,4 @@
-import { DisappearanceGuard, type DisappearanceOptions } from '../disappearance-guard.ts'
+import { DisappearanceGuard, type DisappearanceSettings } from '../disappearance-guard.ts'
 import { DiskSnapshot, type SnapshotFileOptions } from '../disk-snapshot.ts'
 import { Pacer } from '../pacer.ts'
 import type { DiskCopy, SourceContext, Topology } from '../topology.ts'
@@ -6,7 +6,7 @@ import type { UpstreamSet } from '../upstream-set.ts'
 
 export interface PublisherSettings {
   readonly prefix: string
-  readonly disappearance: Required<DisappearanceOptions>
+  readonly disappearance: DisappearanceSettings
   readonly snapshotFile: SnapshotFileOptions | undefined
 }
 

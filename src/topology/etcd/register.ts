@@ -1,22 +1,23 @@
 import { type Clock, systemClock } from '../../clock.ts'
 import { OptionsError } from '../../errors.ts'
+import { requireKnown } from '../../known-options.ts'
 import { type Logger, silentLogger } from '../../logger.ts'
 import { show } from '../fields.ts'
 import { milliseconds } from '../milliseconds.ts'
 import { type UpstreamInput, upstreamOption } from '../parse-upstream.ts'
 import { hostFilter } from '../upstream-url.ts'
-import { type EtcdConnectionOptions, parseConnection } from './connection.ts'
+import { connectionOptionNames, type EtcdConnectionOptions, parseConnection } from './connection.ts'
 import { LeasedRegistration, type Registration } from './leased-registration.ts'
 
 export interface RegisterUpstreamOptions extends EtcdConnectionOptions {
   /** What gateways shall know of this upstream; as in `staticTopology`. */
   readonly upstream: UpstreamInput
   /** How long the registration outlives a process that died, in seconds. Default 10. */
-  readonly ttlSeconds?: number
+  readonly ttlSeconds?: number | undefined
   /** How long `close` stays registered as draining, so that gateways stop sending, in milliseconds. Default 1,000. */
-  readonly drainMs?: number
-  readonly logger?: Logger
-  readonly clock?: Clock
+  readonly drainMs?: number | undefined
+  readonly logger?: Logger | undefined
+  readonly clock?: Clock | undefined
 }
 
 /**
@@ -26,6 +27,10 @@ export interface RegisterUpstreamOptions extends EtcdConnectionOptions {
  * With authentication the user needs to read and write the prefix.
  */
 export function registerUpstream(options: RegisterUpstreamOptions): Registration {
+  requireKnown(options, [
+    ...connectionOptionNames,
+    ...['upstream', 'ttlSeconds', 'drainMs', 'logger', 'clock'],
+  ])
   const { ttlSeconds = 10, drainMs, logger = silentLogger, clock = systemClock } = options
   if (!Number.isInteger(ttlSeconds) || ttlSeconds < 1) {
     throw new OptionsError(`ttlSeconds: expected a whole number of at least 1, got ${show(ttlSeconds)}`)
