@@ -28,8 +28,8 @@ const cases: readonly [name: string, make: () => unknown, message: RegExp][] = [
   ],
   [
     'registerUpstream',
-    () => registerUpstream({ ...etcd, upstream: 'http://a', ttl: 1 } as never),
-    /`ttl`.*`ttlSeconds`/,
+    () => registerUpstream({ ...etcd, upstream: 'http://a', ttlSecond: 1 } as never),
+    /`ttlSecond`.*`ttlSeconds`/,
   ],
   ['etcdTopology', () => etcdTopology(undefined as never), /got undefined/],
   ['fileTopology', () => fileTopology(null as never), /got null/],
