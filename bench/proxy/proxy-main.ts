@@ -1,0 +1,13 @@
+// One proxy of the benchmark, in a process of its own. Argument: its `ProxySettings` as JSON.
+import { greet } from './greet.ts'
+import type { CreateProxy, ProxySettings } from './proxy-settings.ts'
+
+const settings = JSON.parse(process.argv[2] ?? '') as ProxySettings
+
+/** A process loads the one that it is, so that none pays for another's modules. */
+const kinds: Record<ProxySettings['kind'], () => Promise<{ create: CreateProxy }>> = {
+  ours: () => import('./peers/ours.ts'),
+  'http-proxy': () => import('./peers/http-proxy.ts'),
+}
+
+await greet(async () => [await (await kinds[settings.kind]()).create(settings)])

@@ -1,0 +1,53 @@
+// The upstreams of one benchmark, all in one process: they read no more of a request than they must, so that the
+// proxy is what is measured. Argument: JSON with the number of `upstreams`. `GET /N` answers N bytes.
+import { createServer, type Socket } from 'node:net'
+import { greet } from './greet.ts'
+
+const { upstreams } = JSON.parse(process.argv[2] ?? '') as { readonly upstreams: number }
+const answers = new Map<string, Buffer>()
+
+function answerTo(target: string): Buffer {
+  let answer = answers.get(target)
+  if (!answer) {
+    const length = Number(target.slice(1))
+    const head = [
+      'HTTP/1.1 200 OK',
+      'content-type: application/octet-stream',
+      `content-length: ${length}`,
+      'date: Thu, 01 Jan 2026 00:00:00 GMT',
+      'etag: "5f1a"',
+    ]
+    answer = Buffer.concat([Buffer.from(`${head.join('\r\n')}\r\n\r\n`), Buffer.alloc(length, 'x')])
+    answers.set(target, answer)
+  }
+  return answer
+}
+
+/** Where the first request in `text` ends; undefined while it is not all there. */
+function endOfRequest(text: string): number | undefined {
+  const head = text.indexOf('\r\n\r\n')
+  if (head < 0) return undefined
+  const fields = text.slice(0, head)
+  if (/^transfer-encoding:/im.test(fields)) {
+    const last = text.indexOf('\r\n0\r\n\r\n', head)
+    return last < 0 ? undefined : last + 7
+  }
+  const end = head + 4 + Number(/^content-length: *(\d+)/im.exec(fields)?.[1] ?? 0)
+  return text.length < end ? undefined : end
+}
+
+function serve(socket: Socket): void {
+  let pending = ''
+  socket.setNoDelay(true)
+  socket.on('error', () => {}) // a proxy that is stopped
+  socket.on('data', (chunk) => {
+    pending += chunk.toString('latin1')
+    for (let end = endOfRequest(pending); end !== undefined; end = endOfRequest(pending)) {
+      const [, target = ''] = pending.slice(0, pending.indexOf('\r\n')).split(' ')
+      pending = pending.slice(end)
+      socket.write(answerTo(target))
+    }
+  })
+}
+
+await greet(async () => Array.from({ length: upstreams }, () => createServer(serve)))
