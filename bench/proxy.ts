@@ -1,36 +1,51 @@
 import { fileURLToPath } from 'node:url'
-import { nodeContender } from './proxy/contender.ts'
+import { type Contender, nodeContender } from './proxy/contender.ts'
 import { uniformKeys } from './proxy/keys.ts'
-import { connections, findLoadGenerator } from './proxy/load.ts'
+import { connections, findLoadGenerator, type LoadGenerator, type Requests } from './proxy/load.ts'
+import { profile } from './proxy/profile.ts'
+import type { ProxySettings } from './proxy/proxy-settings.ts'
 import { type Comparison, compare, type Round, ratio, spreadOver } from './proxy/rounds.ts'
-import type { BenchReport } from './report.ts'
+import type { BenchOptions, BenchReport } from './report.ts'
 import type { Spread } from './statistics.ts'
 
 const checkout = fileURLToPath(new URL('..', import.meta.url))
 
 /** What a proxy costs beside others: each in a process of its own, all in one run. */
-export async function run({ quick }: { quick: boolean }): Promise<BenchReport> {
+export async function run(options: BenchOptions): Promise<BenchReport> {
   const load = findLoadGenerator()
-  const contenders = [
-    nodeContender('http-proxy', { kind: 'http-proxy' }),
-    nodeContender('ours (http-proxy)', { kind: 'ours', checkout, options: { transport: 'http-proxy' } }),
-  ]
-  const comparison = await compare(
-    contenders,
-    load,
-    { method: 'GET', path: '/32', bodyBytes: 0, keys: uniformKeys() },
-    { rounds: quick ? 10 : 20, secondsPerRound: 1, warmUpSeconds: 2 },
-  )
-  const spread = ratio(comparison, 'ours (http-proxy)', 'http-proxy', cpu)
+  const requests: Requests = { method: 'GET', path: '/32', bodyBytes: 0, keys: uniformKeys() }
+  if (options.profile !== undefined) return profileOurs(options.profile, load, requests)
+  const comparison = await compare(contenders(options), load, requests, {
+    ...{ rounds: options.quick ? 10 : 20, secondsPerRound: 1, warmUpSeconds: 2 },
+  })
+  const spread = ratio(comparison, 'ours/http-proxy', 'http-proxy', cpu)
   return {
     ratios: spread ? { http_proxy_transport_vs_http_proxy: spread.median } : {},
     lines: [
       `small GET, ${connections} connections, ${load.name}`,
       ...table(comparison),
-      `ours (http-proxy) / http-proxy: ${spread ? text(spread, 3) : '–'}`,
+      ...(spread ? [`ours/http-proxy against http-proxy: ${text(spread, 3)}`] : []),
     ],
     notCompared: comparison.notCompared,
   }
+}
+
+function contenders({ baseline, only }: BenchOptions): Contender[] {
+  const all = [
+    nodeContender('http-proxy', { kind: 'http-proxy' }),
+    nodeContender('ours/http-proxy', ours(checkout)),
+    ...(baseline === undefined ? [] : [nodeContender('baseline/http-proxy', ours(baseline))]),
+  ]
+  return all.filter(({ name }) => only?.includes(name) ?? true)
+}
+
+function ours(folder: string): Omit<ProxySettings, 'upstreams'> {
+  return { kind: 'ours', checkout: folder, options: { transport: 'http-proxy' } }
+}
+
+async function profileOurs(folder: string, load: LoadGenerator, requests: Requests): Promise<BenchReport> {
+  const lines = await profile(folder, 'ours-http-proxy', ours(checkout), load, requests)
+  return { ratios: {}, lines, notCompared: [] }
 }
 
 const cpu = (round: Round) => round.cpuMicrosecondsPerRequest

@@ -1,5 +1,6 @@
 // The benchmark: `npm run bench` for all of it, `npm run bench:proxy` and its like for a part, `--quick` for the ratios
-// that have bounds only, `--json FILE` to keep them.
+// that have bounds only, `--json FILE` to keep them. Of `bench:proxy`: `--only NAMES` (comma-separated), `--baseline DIR`
+// (a built checkout to be measured beside this one), `--profile DIR` (CPU profiles of ours).
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join, resolve } from 'node:path'
@@ -8,7 +9,14 @@ import { parseArgs } from 'node:util'
 import { prepare, root } from './prepare.mjs'
 
 const parts = ['pick', 'ring', 'proxy', 'topology']
-const options = { quick: { type: 'boolean', default: false }, json: { type: 'string' } }
+const options = {
+  quick: { type: 'boolean', default: false },
+  json: { type: 'string' },
+  only: { type: 'string' },
+  baseline: { type: 'string' },
+  profile: { type: 'string' },
+}
+const usage = `[${parts.join('|')}] [--quick] [--json FILE] [--only PROXY,…] [--baseline DIR] [--profile DIR]`
 const settings = parse()
 try {
   prepare()
@@ -32,15 +40,15 @@ function parse() {
     const { values, positionals } = parseArgs({ options, allowPositionals: true })
     const unknown = positionals.find((name) => !parts.includes(name))
     if (unknown !== undefined) throw new Error(`there is no part '${unknown}'`)
+    const { quick, only, ...paths } = values
+    const absolute = Object.entries(paths).map(([name, path]) => [name, resolve(path)])
     return {
       parts: positionals.length > 0 ? positionals : parts,
-      quick: values.quick,
-      ...(values.json === undefined ? {} : { json: resolve(values.json) }),
+      ...{ quick, only: only?.split(',') },
+      ...Object.fromEntries(absolute),
     }
   } catch (error) {
-    console.error(
-      `${error.message}; expected [${parts.join('|')}] [--quick] [--json FILE], got ${argv.slice(2).join(' ')}`,
-    )
+    console.error(`${error.message}; expected ${usage}, got ${argv.slice(2).join(' ')}`)
     exit(2)
   }
 }

@@ -23,7 +23,7 @@ export interface RoundOptions {
 }
 
 /** Several, as in production; all in one process, so that they leave a machine of two cores to the proxy. */
-const upstreams = 4
+export const upstreamsOfAProxy = 4
 
 /** Measures contenders side by side, in turns, so that what the machine does meanwhile happens to all of them. */
 export async function compare(
@@ -32,7 +32,7 @@ export async function compare(
   requests: Requests,
   { rounds, secondsPerRound, warmUpSeconds }: RoundOptions,
 ): Promise<Comparison> {
-  const upstream = await Child.start('upstream-main.ts', { upstreams })
+  const upstream = await Child.start('upstream-main.ts', { upstreams: upstreamsOfAProxy })
   const running = new Map<string, RunningProxy>()
   const measured = new Map<string, Round[]>()
   const notCompared: string[] = []
