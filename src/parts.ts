@@ -20,6 +20,8 @@ import { xxh64Ready } from './ring/xxh64.ts'
 import { DeferredFeed } from './topology/deferred-feed.ts'
 import type { Topology } from './topology/topology.ts'
 import { HttpProxyTransport } from './transport/http-proxy-transport.ts'
+import { Deadlines } from './transport/phase-timer.ts'
+import type { AttemptTimeouts, Transport } from './transport/transport.ts'
 
 /** Everything that one proxy consists of. Two proxies in one process share nothing. */
 export interface Parts {
@@ -38,7 +40,8 @@ export function createParts(config: Config): Parts {
   const routingKey = new RoutingKey(config, trust, events)
   const balancer = new Balancer(config, events)
   const readiness = new Readiness(clock)
-  const transport = createTransport(config)
+  const deadlines = new Deadlines(clock)
+  const transport = createTransport(config, deadlines)
   const healthChecker = createHealthChecker(config, balancer)
   let topologySince: number | undefined
   const apply = (topology: Topology) => {
@@ -62,7 +65,8 @@ export function createParts(config: Config): Parts {
 
   return {
     gateway: {
-      ...{ config, balancer, transport, routingKey, trust, events, readiness, admission },
+      ...{ config, balancer, transport, deadlines, routingKey, trust, events, readiness, admission },
+      attemptTimeouts: attemptTimeouts(config),
       budget: new RetryBudget(config.retry.budget, clock),
       refresher: new TopologyRefresher(feed, balancer, events, clock),
       statusRules: statusRules(config),
@@ -72,18 +76,22 @@ export function createParts(config: Config): Parts {
     close: once(async () => {
       readiness.close()
       await admission.close(clock, config.timeouts.drainMs)
-      healthChecker?.close()
-      await feed.close()
-      transport.close()
-      if (metrics) metrics.close()
+      await closeAll([healthChecker, feed, transport, deadlines, metrics || undefined])
       events.removeAllListeners()
     }),
   }
 }
 
-function createTransport({ limits, timeouts, upstreamTls, clock }: Config): HttpProxyTransport {
+async function closeAll(parts: readonly ({ close(): unknown } | undefined)[]): Promise<void> {
+  for (const part of parts) await part?.close()
+}
+
+function createTransport({ limits, timeouts, upstreamTls }: Config, deadlines: Deadlines): Transport {
   const { connectionsPerUpstream } = limits
-  return new HttpProxyTransport({ connectionsPerUpstream, idleMs: timeouts.idleMs, tls: upstreamTls }, clock)
+  return new HttpProxyTransport(
+    { connectionsPerUpstream, idleMs: timeouts.idleMs, tls: upstreamTls },
+    deadlines,
+  )
 }
 
 function createHealthChecker(
@@ -94,6 +102,11 @@ function createHealthChecker(
   return new HealthChecker({ ...healthCheck, tls: upstreamTls }, clock, (id, healthy) =>
     balancer.setHealthy(id, healthy),
   )
+}
+
+function attemptTimeouts({ timeouts, retry }: Config): AttemptTimeouts {
+  const { connectMs, firstByteMs, idleMs } = timeouts
+  return { connectMs, firstByteMs: Math.min(firstByteMs, retry.perTryTimeoutMs ?? firstByteMs), idleMs }
 }
 
 function statusRules({ circuitBreaker, retry }: Config): StatusRules {

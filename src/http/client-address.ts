@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http'
-import { isIP, isIPv4, isIPv6, SocketAddress } from 'node:net'
+import { isIP, isIPv4, isIPv6, type Socket, SocketAddress } from 'node:net'
 import { inspect } from 'node:util'
 import proxyAddr from 'proxy-addr'
 import { OptionsError } from '../errors.ts'
@@ -45,9 +45,17 @@ export function compileTrust(trustedProxies: readonly string[]): Trust {
   }
 }
 
+/** Canonical addresses of the connections that are open: each is asked for with every request. */
+const peers = new WeakMap<Socket, string>()
+
 /** The address at the other end of the connection, canonical; `unix` where there is none. */
-export function peerAddress(request: IncomingMessage): string {
-  return canonicalAddress(request.socket.remoteAddress ?? '') ?? unix
+export function peerAddress({ socket }: IncomingMessage): string {
+  let peer = peers.get(socket)
+  if (peer === undefined) {
+    peer = canonicalAddress(socket.remoteAddress ?? '') ?? unix
+    peers.set(socket, peer)
+  }
+  return peer
 }
 
 /**

@@ -28,17 +28,13 @@ export function forwardedHeaders(
   request: IncomingMessage,
   { trusted, headers, pseudonym, authority = request.headers.host }: ForwardedOptions,
 ): Record<string, string> {
-  const received = trusted ? receivedFields(request) : {}
-  const via = request.headers.via
-  return {
-    ...received,
-    ...(via !== undefined && { via }),
-    ...(headers.includes('x-forwarded') && xForwarded(request, received, authority)),
-    ...(headers.includes('forwarded') && {
-      forwarded: append(received.forwarded, element(request, authority)),
-    }),
-    ...(headers.includes('via') && { via: append(via, `${request.httpVersion} ${pseudonym}`) }),
-  }
+  const fields = trusted ? receivedFields(request) : {}
+  const { via } = request.headers
+  if (via !== undefined) fields.via = via
+  if (headers.includes('x-forwarded')) addXForwarded(fields, request, authority)
+  if (headers.includes('forwarded')) fields.forwarded = append(fields.forwarded, element(request, authority))
+  if (headers.includes('via')) fields.via = append(via, `${request.httpVersion} ${pseudonym}`)
+  return fields
 }
 
 function receivedFields({ headers }: IncomingMessage): Record<string, string> {
@@ -50,21 +46,18 @@ function receivedFields({ headers }: IncomingMessage): Record<string, string> {
 }
 
 /** The de-facto headers. A peer on a Unix socket has no address to add. */
-function xForwarded(
+function addXForwarded(
+  fields: Record<string, string>,
   request: IncomingMessage,
-  received: Record<string, string>,
   authority: string | undefined,
-): Record<string, string> {
+): void {
   const peer = peerAddress(request)
-  const proto = received['x-forwarded-proto'] ?? protocol(request)
-  const host = received['x-forwarded-host'] ?? authority
-  const port = received['x-forwarded-port'] ?? portOf(host ?? '', proto)
-  return {
-    ...(peer !== 'unix' && { 'x-forwarded-for': append(received['x-forwarded-for'], peer) }),
-    'x-forwarded-proto': proto,
-    ...(host !== undefined && { 'x-forwarded-host': host }),
-    'x-forwarded-port': port,
-  }
+  const proto = fields['x-forwarded-proto'] ?? protocol(request)
+  const host = fields['x-forwarded-host'] ?? authority
+  if (peer !== 'unix') fields['x-forwarded-for'] = append(fields['x-forwarded-for'], peer)
+  fields['x-forwarded-proto'] = proto
+  if (host !== undefined) fields['x-forwarded-host'] = host
+  fields['x-forwarded-port'] ??= portOf(host ?? '', proto)
 }
 
 /** RFC 7239 §4: this hop's element. */
@@ -82,7 +75,7 @@ function quoted(value: string): string {
 }
 
 function protocol({ socket }: IncomingMessage): 'http' | 'https' {
-  return 'encrypted' in socket && socket.encrypted === true ? 'https' : 'http'
+  return (socket as { encrypted?: boolean }).encrypted === true ? 'https' : 'http'
 }
 
 /** The port that the client connected to as it knows it: not our own behind a mapping, but the one in its URL. */

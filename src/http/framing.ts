@@ -22,11 +22,13 @@ export function checkFraming(request: IncomingMessage, limits: FramingLimits): F
   if (headerBytes(rawHeaders) > limits.requestHeaderBytes) {
     return { status: 431, message: `Expected at most ${limits.requestHeaderBytes} bytes of headers` }
   }
+  if (!hasValidCharacters(rawHeaders)) return badRequest('Expected header fields of valid characters')
+  const lengths = valuesOf(rawHeaders, 'content-length')
+  const codings = valuesOf(rawHeaders, 'transfer-encoding')
   return (
-    checkCharacters(rawHeaders) ??
-    checkLength(rawHeaders) ??
-    checkTransferCoding(rawHeaders, isHttp10) ??
-    checkHost(rawHeaders, isHttp10)
+    (lengths.length > 0 ? checkLength(lengths, codings) : undefined) ??
+    (codings.length > 0 ? checkTransferCoding(codings, isHttp10) : undefined) ??
+    checkHost(valuesOf(rawHeaders, 'host'), isHttp10)
   )
 }
 
@@ -36,29 +38,24 @@ export function hasBody({ headers }: IncomingMessage): boolean {
 }
 
 /** RFC 9112 §5.1 and RFC 9110 §5.5: white space in a name or a control character in a value is read in many ways. */
-function checkCharacters(rawHeaders: readonly string[]): FramingFault | undefined {
-  const areValid = rawHeaders.every((text, index) =>
-    index % 2 === 0 ? isFieldName(text) : isFieldValue(text),
-  )
-  return areValid ? undefined : badRequest('Expected header fields of valid characters')
+function hasValidCharacters(rawHeaders: readonly string[]): boolean {
+  for (let index = 0; index + 1 < rawHeaders.length; index += 2)
+    if (!isFieldName(rawHeaders[index] as string) || !isFieldValue(rawHeaders[index + 1] as string))
+      return false
+  return true
 }
 
 /** RFC 9112 §6.3 item 5 lets a recipient refuse repeated lengths even when they agree, and we do. */
-function checkLength(rawHeaders: readonly string[]): FramingFault | undefined {
-  const [length, ...more] = valuesOf(rawHeaders, 'content-length')
-  if (length === undefined) return undefined
+function checkLength(lengths: readonly string[], codings: readonly string[]): FramingFault | undefined {
+  const [length = '', ...more] = lengths
   if (more.length > 0 || !/^\d+$/.test(length) || !Number.isSafeInteger(Number(length))) {
     return badRequest('Expected one Content-Length, a decimal number of bytes')
   }
-  return valuesOf(rawHeaders, 'transfer-encoding').length > 0
-    ? badRequest('Expected Content-Length or Transfer-Encoding, got both')
-    : undefined
+  return codings.length > 0 ? badRequest('Expected Content-Length or Transfer-Encoding, got both') : undefined
 }
 
 /** RFC 9112 §6.1: chunked comes last and once, other codings are not implemented, HTTP/1.0 has none. */
-function checkTransferCoding(rawHeaders: readonly string[], isHttp10: boolean): FramingFault | undefined {
-  const values = valuesOf(rawHeaders, 'transfer-encoding')
-  if (values.length === 0) return undefined
+function checkTransferCoding(values: readonly string[], isHttp10: boolean): FramingFault | undefined {
   if (isHttp10) return badRequest('Expected no Transfer-Encoding in HTTP/1.0')
   // Only the white space of RFC 9110 §5.6.1: `trim` would read 'chunked' where another server does not.
   const codings = values.flatMap((value) => value.toLowerCase().split(/[ \t]*,[ \t]*/))
@@ -74,21 +71,32 @@ function checkTransferCoding(rawHeaders: readonly string[], isHttp10: boolean): 
 const hostPattern = /^(?:\[[\w.~!$&'()*+,;=:-]+\]|[\w.~!$&'()*+,;=%-]*)(?::\d*)?$/
 
 /** RFC 9112 §3.2: exactly one valid Host; HTTP/1.0 may leave it out. */
-function checkHost(rawHeaders: readonly string[], isHttp10: boolean): FramingFault | undefined {
-  const [host, ...more] = valuesOf(rawHeaders, 'host')
+function checkHost(hosts: readonly string[], isHttp10: boolean): FramingFault | undefined {
+  const [host, ...more] = hosts
   if (host === undefined && isHttp10) return undefined
   return host === undefined || more.length > 0 || !hostPattern.test(host)
     ? badRequest('Expected one Host, a name or address with an optional port')
     : undefined
 }
 
-function valuesOf(rawHeaders: readonly string[], name: string): string[] {
-  return rawHeaders.filter((_, index) => index % 2 === 1 && rawHeaders[index - 1]?.toLowerCase() === name)
+const none: readonly string[] = []
+
+function valuesOf(rawHeaders: readonly string[], name: string): readonly string[] {
+  let values: string[] | undefined
+  for (let index = 0; index + 1 < rawHeaders.length; index += 2) {
+    const other = rawHeaders[index] as string
+    if (other.length !== name.length || other.toLowerCase() !== name) continue
+    values ??= []
+    values.push(rawHeaders[index + 1] as string)
+  }
+  return values ?? none
 }
 
 /** Node gives headers as latin1: one byte a character. */
 function headerBytes(rawHeaders: readonly string[]): number {
-  return rawHeaders.reduce((bytes, text) => bytes + text.length + 2, 0)
+  let bytes = 2 * rawHeaders.length
+  for (const text of rawHeaders) bytes += text.length
+  return bytes
 }
 
 function badRequest(message: string): FramingFault {

@@ -42,7 +42,7 @@ export interface RequestHeaderOptions {
 }
 
 /**
- * What of a client's headers goes on to the upstream, by lower-case name, on an object without prototype.
+ * What of a client's headers goes on to the upstream, by lower-case name: an object of the caller's own.
  * Dropped are hop-by-hop headers (`TE` keeps `trailers`, which gRPC needs), those that `Connection` names unless
  * they are meant for all recipients, `Expect` (Node has answered it), the gateway's own, and `X-Forwarded-*`,
  * `Forwarded` and `Via`, which `forwardedHeaders` gives. An upgrade sets `connection` and `upgrade` anew.
@@ -51,38 +51,50 @@ export function forwardableRequestHeaders(
   { headers }: IncomingMessage,
   { protectedNames, gatewayNames }: RequestHeaderOptions,
 ): Record<string, string | string[]> {
-  const named = listMembers([headers.connection ?? ''])
-  const kept: Record<string, string | string[]> = Object.create(null)
-  for (const [name, value] of Object.entries(headers)) {
+  const named = namedBy(headers.connection)
+  const kept: Record<string, string | string[]> = {}
+  for (const name in headers) {
+    const value = headers[name]
     if (value === undefined || hopByHop.has(name) || gatewayNames.has(name)) continue
     if (name === 'expect' || isForwardedField(name)) continue
-    if (named.has(name) && !endToEnd.has(name) && !protectedNames.has(name)) continue
+    if (named?.has(name) && !endToEnd.has(name) && !protectedNames.has(name)) continue
     kept[name] = value
   }
-  if (listMembers([headers.te ?? ''].flat()).has('trailers')) kept.te = 'trailers'
+  if (headers.te !== undefined && listMembers([headers.te].flat()).has('trailers')) kept.te = 'trailers'
   return kept
 }
 
 /**
- * What of an upstream's headers goes on to the client: names as first written, in their order, each with all its
- * values (`Set-Cookie`). Dropped are hop-by-hop headers, those that `Connection` names unless they are meant for
- * all recipients, and the gateway's own.
+ * What of an upstream's headers goes on to the client, names and values in turn, as written and in their order.
+ * Dropped are hop-by-hop headers, those that `Connection` names unless they are meant for all recipients, and the
+ * gateway's own.
  */
 export function forwardableResponseHeaders(
   rawHeaders: readonly string[],
   gatewayNames: ReadonlySet<string>,
-): (readonly [name: string, values: readonly string[]])[] {
-  const fields = new Map<string, { readonly name: string; readonly values: string[] }>()
-  for (const [name, value] of inPairs(rawHeaders)) {
-    const field = fields.get(name.toLowerCase())
-    if (field) field.values.push(value)
-    else fields.set(name.toLowerCase(), { name, values: [value] })
+): string[] {
+  const named = namedBy(valuesOf(rawHeaders, 'connection'))
+  const kept: string[] = []
+  for (let index = 0; index + 1 < rawHeaders.length; index += 2) {
+    const name = rawHeaders[index] as string
+    const lowerCase = name.toLowerCase()
+    if (hopByHop.has(lowerCase) || gatewayNames.has(lowerCase)) continue
+    if (named?.has(lowerCase) && !endToEnd.has(lowerCase)) continue
+    kept.push(name, rawHeaders[index + 1] as string)
   }
-  const named = listMembers(fields.get('connection')?.values ?? [])
-  return [...fields]
-    .filter(([name]) => !hopByHop.has(name) && !gatewayNames.has(name))
-    .filter(([name]) => !named.has(name) || endToEnd.has(name))
-    .map(([, { name, values }]) => [name, values])
+  return kept
+}
+
+/** All values of one header, joined as a list; undefined where there is none. `name`: in lower case. */
+export function valuesOf(rawHeaders: readonly string[], name: string): string | undefined {
+  let values: string | undefined
+  for (let index = 0; index + 1 < rawHeaders.length; index += 2) {
+    const other = rawHeaders[index] as string
+    if (other.length !== name.length || other.toLowerCase() !== name) continue
+    const value = rawHeaders[index + 1] as string
+    values = values === undefined ? value : `${values}, ${value}`
+  }
+  return values
 }
 
 /**
@@ -94,6 +106,7 @@ export function forwardableTrailers(
   rawTrailers: readonly string[],
   gatewayNames: ReadonlySet<string>,
 ): [name: string, value: string][] {
+  if (rawTrailers.length === 0) return []
   return inPairs(rawTrailers).filter(([field, value]) => {
     const name = field.toLowerCase()
     const isForHead = hopByHop.has(name) || endToEnd.has(name) || isForwardedField(name)
@@ -109,6 +122,13 @@ export function isFieldName(text: string): boolean {
 /** RFC 9110 §5.5: no control characters but the tab. */
 export function isFieldValue(text: string): boolean {
   return !/[^\t\x20-\x7e\x80-\xff]/.test(text)
+}
+
+/** The names that a `Connection` header lists; undefined for the everyday ones, which list none. */
+function namedBy(connection: string | undefined): ReadonlySet<string> | undefined {
+  return connection === undefined || /^(?:keep-alive|close)$/i.test(connection)
+    ? undefined
+    : listMembers([connection])
 }
 
 function listMembers(values: readonly string[]): ReadonlySet<string> {

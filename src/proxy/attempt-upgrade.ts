@@ -1,5 +1,6 @@
 import type { Lease } from '../balancer/lease.ts'
-import type { AttemptOutcome, UpgradeAttempt, UpstreamResponse } from '../transport/transport.ts'
+import { fromHeaderList } from '../http/header-list.ts'
+import type { HeadOutcome, UpgradeAttempt, UpgradeRefusal } from '../transport/transport.ts'
 import { answerHeaders } from './answer.ts'
 import type { Ending } from './client.ts'
 import type { Gateway } from './gateway.ts'
@@ -43,11 +44,11 @@ export async function attemptUpgrade(
         if (clock.now() - started >= circuitBreaker.abandonedAfterMs) lease.failed('timeout', position)
         return client.left(upstream)
       case 'upgraded': {
-        const answer = { status: 101, rawHeaders: outcome.rawHeaders }
+        const answer = { status: 101, statusText: '', rawHeaders: outcome.rawHeaders }
         const headers = answerHeaders(gateway, client.request, lease, attempt, answer)
         lease.succeeded()
         client.answering()
-        await outcome.join({ ...headers, connection: 'Upgrade', upgrade: 'websocket' })
+        await outcome.join({ ...fromHeaderList(headers), connection: 'Upgrade', upgrade: 'websocket' })
         return { status: 101, outcome: 'answered', upstream }
       }
       case 'refused': {
@@ -87,7 +88,7 @@ function send({ config, transport }: Gateway, handshake: Handshake): UpgradeAtte
 function planNext(
   gateway: Gateway,
   { lease, attempt, position, deadline, started }: Handshake,
-  outcome: AttemptOutcome,
+  outcome: HeadOutcome,
 ): RetryPlan | undefined {
   const { config, events, statusRules } = gateway
   const upstream = lease.spec.id
@@ -108,7 +109,7 @@ function planNext(
 async function passRefusalOn(
   gateway: Gateway,
   handshake: Handshake,
-  response: UpstreamResponse,
+  response: UpgradeRefusal,
 ): Promise<Ending> {
   const { client, lease, attempt, position } = handshake
   const { status } = response

@@ -5,7 +5,7 @@ import type { Ending } from './client.ts'
 import type { Gateway } from './gateway.ts'
 import type { PreparedRequest } from './prepare.ts'
 import { failureOf, planRetry, type RetryPlan } from './retry-plan.ts'
-import { send } from './send.ts'
+import { Sending } from './sending.ts'
 import { judge, type Verdict } from './verdict.ts'
 
 /**
@@ -22,18 +22,16 @@ export async function attemptOnce(
   const { client, body, idempotent, position, longLived } = prepared
   try {
     for (let isReplay = false; ; isReplay = true) {
-      const { sent, cutShort, waitedMs } = send(gateway, prepared, lease, {
-        attempt,
-        // One that stays open for long would keep a connection of the pool from all others.
-        freshConnection: isReplay || longLived,
-      })
+      // One that stays open for long would keep a connection of the pool from all others.
+      const sending = new Sending(gateway, prepared, lease, attempt, isReplay || longLived)
+      const { sent } = sending
       client.whenGone(() => sent.abort())
       const outcome = await sent.outcome
       if (outcome.kind === 'aborted') {
-        if (waitedMs() >= config.circuitBreaker.abandonedAfterMs) lease.failed('timeout', position)
+        if (sending.waitedMs >= config.circuitBreaker.abandonedAfterMs) lease.failed('timeout', position)
         return client.left(lease.spec.id)
       }
-      const hurried = cutShort && attempt > 1
+      const hurried = sending.cutShort && attempt > 1
       const facts = { idempotent, replayable: body?.replayable ?? true, isReplay, hurried }
       const verdict = judge(outcome, facts, statusRules)
       if (verdict.next.step !== 'replay')

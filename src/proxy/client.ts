@@ -17,13 +17,12 @@ export abstract class Client {
   readonly request: KeyRequest
   #gone = false
   #onGone: (() => void) | undefined
+  #isClosed = false
+  #onClosed: (() => void) | undefined
 
   constructor(request: KeyRequest) {
     this.request = request
   }
-
-  /** Resolves when its answer has been sent to the end, or it has left. */
-  abstract readonly closed: Promise<void>
 
   /** Whether it left before it had its answer. */
   get gone(): boolean {
@@ -34,6 +33,12 @@ export abstract class Client {
   whenGone(abort: () => void): void {
     this.#onGone = abort
     if (this.#gone) abort()
+  }
+
+  /** Calls `then`, one in all, when the answer has been sent to the end, or the client has left. */
+  whenClosed(then: () => void): void {
+    this.#onClosed = then
+    if (this.#isClosed) then()
   }
 
   /** Answers the client ourselves. */
@@ -60,26 +65,29 @@ export abstract class Client {
     this.#gone = true
     this.#onGone?.()
   }
+
+  protected close(): void {
+    this.#isClosed = true
+    this.#onClosed?.()
+  }
 }
 
 /** A client that waits for an HTTP answer. */
 export class HttpClient extends Client {
   readonly response: ServerResponse
-  readonly closed: Promise<void>
   #answering = false
 
   constructor(request: KeyRequest, response: ServerResponse) {
     super(request)
     this.response = response
-    this.closed = new Promise((resolve) => {
-      const close = () => {
-        // An answer that is none of ours is the application's: it waits for an upstream's no longer.
-        if (!response.writableFinished || !this.#answering) this.leave()
-        resolve()
-      }
-      if (response.destroyed) close()
-      else response.once('close', close)
-    })
+    if (response.destroyed) this.close()
+    else response.on('close', () => this.close())
+  }
+
+  protected override close(): void {
+    // An answer that is none of ours is the application's: it waits for an upstream's no longer.
+    if (!this.response.writableFinished || !this.#answering) this.leave()
+    super.close()
   }
 
   override breakOff(): void {

@@ -5,7 +5,8 @@ import type { Trust } from '../http/client-address.ts'
 import type { ProxyEventEmitter } from '../observe/events.ts'
 import type { RetryBudget } from '../retry/retry-budget.ts'
 import type { TopologyRefresher } from '../retry/topology-refresher.ts'
-import type { Transport } from '../transport/transport.ts'
+import type { Deadlines } from '../transport/phase-timer.ts'
+import type { AttemptTimeouts, Transport } from '../transport/transport.ts'
 import type { Client } from './client.ts'
 import { type Failure, failures } from './failure.ts'
 import type { Readiness } from './readiness.ts'
@@ -17,6 +18,8 @@ export interface Gateway {
   readonly config: Config
   readonly balancer: Balancer
   readonly transport: Transport
+  readonly attemptTimeouts: AttemptTimeouts
+  readonly deadlines: Deadlines
   readonly routingKey: RoutingKey
   readonly trust: Trust
   readonly budget: RetryBudget

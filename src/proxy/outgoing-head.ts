@@ -5,18 +5,11 @@ import type { BodyPlan } from '../http/consumed-body.ts'
 import { forwardedHeaders } from '../http/forwarded.ts'
 import { forwardableRequestHeaders } from '../http/header-fields.ts'
 import type { KeyRequest } from '../key/key-source.ts'
-import {
-  encodeAttempt,
-  encodeKeyHash,
-  encodeRingOwner,
-  encodeTopologyStamp,
-  topologyHeader,
-  topologyHeaderNames,
-} from '../topology-headers.ts'
+import { encodeAttempt, encodeKeyHash, topologyHeader, topologyHeaderNames } from '../topology-headers.ts'
 import type { OutgoingRequest } from '../transport/transport.ts'
 import type { Gateway } from './gateway.ts'
 import { applyHook } from './hooks.ts'
-import { topologyStamp } from './topology-stamp.ts'
+import { ringOwnerValue, topologyValue } from './topology-stamp.ts'
 
 /** How the gateway calls itself in `Via`. */
 const pseudonym = 'consistent-hash-proxy'
@@ -27,9 +20,8 @@ export interface RequestHead {
   readonly method: string
   /** Path and query as the upstream shall see them, below its base path. */
   readonly path: string
-  /** Without those that differ from attempt to attempt, and without framing. */
-  readonly headers: Record<string, string | string[]>
-  readonly framing: OutgoingHttpHeaders
+  /** Those that differ from attempt to attempt are set anew for each. */
+  readonly headers: OutgoingHttpHeaders
 }
 
 /** Cleans a request's head once, for all its attempts. `path`: the request target below the mount point. */
@@ -43,26 +35,21 @@ export function requestHead(
     protectedNames: routingKey.headerNames,
     gatewayNames: topologyHeaderNames,
   })
-  delete headers['content-length']
   const authority = authorityOf(request.url)
   if (authority !== undefined) headers.host = authority
   const trusted = trust.isTrustedPeer(request)
   const forwarding = { trusted, headers: config.forwardedHeaders, pseudonym, authority }
   Object.assign(headers, forwardedHeaders(request, forwarding))
-  if (plan.kind === 'bytes') {
-    delete headers['content-encoding']
-    if (plan.contentType !== undefined) headers['content-type'] = plan.contentType
-  }
+  frame(headers, request, plan)
   return {
     request,
     method: request.method ?? 'GET',
     path: config.rewritePath && path !== '*' ? checkedPath(config.rewritePath(path, request)) : path,
     headers,
-    framing: framingOf(request, plan),
   }
 }
 
-/** One attempt's request. What the gateway says of itself and of the framing is written last: no hook can break it. */
+/** One attempt's request. What the gateway says of itself is written last: no hook can break it. */
 export function outgoingRequest(
   head: RequestHead,
   lease: Lease,
@@ -71,16 +58,16 @@ export function outgoingRequest(
   config: Config,
 ): OutgoingRequest {
   const { target } = lease.upstream
-  const hosted: OutgoingHttpHeaders = { ...head.headers }
-  if (config.hostHeader === 'upstream') hosted.host = target.host
+  if (config.hostHeader === 'upstream') head.headers.host = target.host
   const { onRequest } = config
-  const headers = applyHook(
-    hosted,
-    onRequest && ((headers) => onRequest({ request: head.request, upstream: lease.spec, attempt, headers })),
-  )
-  Object.assign(headers, head.framing)
-  headers[topologyHeader.topology] = encodeTopologyStamp(topologyStamp(lease.placement))
-  headers[topologyHeader.ringOwner] = encodeRingOwner(lease.owner.id)
+  // A hook changes the headers of its own attempt.
+  const headers = onRequest
+    ? applyHook({ ...head.headers }, (headers) =>
+        onRequest({ request: head.request, upstream: lease.spec, attempt, headers }),
+      )
+    : head.headers
+  headers[topologyHeader.topology] = topologyValue(lease.placement)
+  headers[topologyHeader.ringOwner] = ringOwnerValue(lease.owner)
   headers[topologyHeader.keyHash] = encodeKeyHash(position)
   headers[topologyHeader.attempt] = encodeAttempt(attempt)
   // RFC 9112 §3.2.4: `*` is the server as a whole, below no path.
@@ -98,21 +85,25 @@ export function originForm(url: string | undefined): string {
 
 /** RFC 9112 §3.2.2: the authority of a target in absolute form counts, and the `Host` field does not. */
 function authorityOf(url: string | undefined): string | undefined {
+  if (url?.startsWith('/')) return undefined
   return /^[a-z][a-z0-9+.-]*:\/\/(?:[^/?#@]*@)?([^/?#@]+)/i.exec(url ?? '')?.[1]
 }
 
 /** RFC 9112 §6.3: how the upstream learns where the body ends. One way, and never both. */
-function framingOf(request: IncomingMessage, plan: BodyPlan): OutgoingHttpHeaders {
+function frame(headers: OutgoingHttpHeaders, request: IncomingMessage, plan: BodyPlan): void {
   switch (plan.kind) {
     case 'bytes':
-      return { 'content-length': plan.bytes.length }
-    case 'stream': {
-      const length = request.headers['content-length']
-      return length === undefined ? { 'transfer-encoding': 'chunked' } : { 'content-length': length }
-    }
+      headers['content-length'] = String(plan.bytes.length)
+      delete headers['content-encoding']
+      if (plan.contentType !== undefined) headers['content-type'] = plan.contentType
+      break
+    case 'stream':
+      if (headers['content-length'] === undefined) headers['transfer-encoding'] = 'chunked'
+      break
     default:
       // RFC 9110 §8.6: methods that expect content say so when there is none.
-      return /^(POST|PUT|PATCH)$/.test(request.method ?? '') ? { 'content-length': 0 } : {}
+      if (/^(?:POST|PUT|PATCH)$/.test(request.method ?? '')) headers['content-length'] = '0'
+      else if (headers['content-length'] !== undefined) delete headers['content-length']
   }
 }
 

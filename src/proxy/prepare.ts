@@ -21,13 +21,30 @@ export interface PreparedRequest {
 }
 
 /** Reads the key, cleans the head and gets the body ready; or says why the request is refused. */
-export async function prepare(gateway: Gateway, client: HttpClient): Promise<PreparedRequest | Failure> {
-  const { config } = gateway
+export function prepare(
+  gateway: Gateway,
+  client: HttpClient,
+): PreparedRequest | Failure | Promise<PreparedRequest | Failure> {
+  const { config, routingKey } = gateway
   const { request } = client
   const plan = describeBody(request)
   if (plan.kind === 'refused') return { status: 500, code: 'BODY_NOT_FORWARDABLE', message: plan.message }
   const body = bodyOf(plan, request, config.limits.replayBytes)
-  const position = positionOf(gateway, await readKey(gateway, request, plan, body))
+  if (!routingKey.needsBody(request))
+    return prepared(gateway, client, plan, body, routingKey.of(request, plan, undefined))
+  return readKey(gateway, request, plan, body).then((key) => prepared(gateway, client, plan, body, key))
+}
+
+function prepared(
+  gateway: Gateway,
+  client: HttpClient,
+  plan: BodyPlan,
+  body: RequestBody | undefined,
+  key: string | undefined | Failure,
+): PreparedRequest | Failure {
+  const { config } = gateway
+  const { request } = client
+  const position = positionOf(gateway, key)
   if (typeof position === 'object') return position
   return {
     client,
@@ -58,7 +75,6 @@ async function readKey(
   plan: BodyPlan,
   body: RequestBody | undefined,
 ): Promise<string | undefined | Failure> {
-  if (!routingKey.needsBody(request)) return routingKey.of(request, plan, undefined)
   const slow = new AbortController()
   const timer = config.clock.setTimeout(() => slow.abort(), config.timeouts.idleMs)
   try {

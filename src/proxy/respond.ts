@@ -1,23 +1,10 @@
 // The only writer to a client's response: of upstreams' answers and of our own.
 
-import {
-  type IncomingHttpHeaders,
-  type IncomingMessage,
-  type OutgoingHttpHeaders,
-  type ServerResponse,
-  STATUS_CODES,
-} from 'node:http'
+import { type IncomingHttpHeaders, type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http'
 import { finished } from 'node:stream'
-import type { Clock } from '../clock.ts'
 import { hasBody } from '../http/framing.ts'
-import { forwardableTrailers } from '../http/header-fields.ts'
-import { topologyHeaderNames } from '../topology-headers.ts'
-import { PhaseTimer } from '../transport/phase-timer.ts'
-import type { UpstreamResponse } from '../transport/transport.ts'
+import { inPairs } from '../http/header-fields.ts'
 import type { Failure } from './failure.ts'
-
-/** How passing an answer on ended. */
-export type RelayOutcome = 'complete' | 'upstream-broke' | 'idle' | 'client-gone'
 
 /** Answers the client ourselves; behind an answer that has begun only the connection can be broken. */
 export function answerFailure(request: IncomingMessage, response: ServerResponse, failure: Failure): void {
@@ -92,89 +79,27 @@ export function retryAfterSeconds(milliseconds: number): string {
 }
 
 /** The head of an answer as text, for a socket that has no response object. */
-export function serialiseHead(
-  status: number,
-  text: string | undefined,
-  headers: OutgoingHttpHeaders,
-): string {
-  const lines = Object.entries(headers).flatMap(([name, value]) =>
-    [value ?? []].flat().map((item) => `${name}: ${item}\r\n`),
-  )
+export function serialiseHead(status: number, text: string | undefined, headers: readonly string[]): string {
+  const lines = inPairs(headers).map(([name, value]) => `${name}: ${value}\r\n`)
   return `HTTP/1.1 ${status} ${text ?? STATUS_CODES[status] ?? ''}\r\n${lines.join('')}\r\n`
 }
 
-/** Writes the head of an upstream's answer. Headers that the application has set before stay, unless named again. */
-export function writeHead(
-  response: ServerResponse,
-  status: number,
-  text: string,
-  headers: OutgoingHttpHeaders,
-): void {
-  response.statusCode = status
-  response.statusMessage = text
-  for (const [name, value] of Object.entries(headers)) {
-    if (value === undefined) continue
-    if (name === 'set-cookie' && response.hasHeader(name))
-      response.appendHeader(name, [value].flat().map(String))
-    else response.setHeader(name, value)
+/**
+ * Writes the head of an upstream's answer: `headers` are names and values in turn. Headers that the application has set
+ * before stay, unless named again.
+ */
+export function writeHead(response: ServerResponse, status: number, text: string, headers: string[]): void {
+  if (response.getHeaderNames().length > 0) {
+    // What is named again gives way; cookies of both go together.
+    for (let index = 0; index < headers.length; index += 2) {
+      const name = headers[index] as string
+      if (name.toLowerCase() !== 'set-cookie') response.removeHeader(name)
+    }
+    for (let index = 0; index < headers.length; index += 2)
+      response.appendHeader(headers[index] as string, headers[index + 1] as string)
+    headers = []
   }
-}
-
-/** When passing an answer on takes too long. */
-export interface IdleLimit {
-  readonly clock: Clock
-  /** Milliseconds without a byte in either direction. */
-  readonly idleMs: number
-  /** Bytes of the request's body that the client has sent so far: an upload may go on behind the answer's head. */
-  readonly uploaded: () => number
-}
-
-/** Streams the body with back-pressure. Resolves when the upstream has no part in it any more; never rejects. */
-export function relayBody(
-  upstream: UpstreamResponse,
-  response: ServerResponse,
-  { clock, idleMs, uploaded }: IdleLimit,
-): Promise<RelayOutcome> {
-  return new Promise((resolve) => {
-    const { body } = upstream
-    let outcome: RelayOutcome | undefined
-    const end = (how: RelayOutcome) => {
-      if (outcome !== undefined) return
-      outcome = how
-      idle.stop()
-      clearImmediate(flush)
-      if (how !== 'complete') {
-        body.destroy()
-        // A client that gets less than the whole must see it: only a broken connection says so.
-        breakOff(response)
-      }
-      resolve(how)
-    }
-    const late = () => {
-      if (uploaded() > seen) wait()
-      // A client that takes nothing keeps the upstream from sending: its own idleness, not the upstream's.
-      else end(response.writableNeedDrain ? 'client-gone' : 'idle')
-    }
-    const idle = new PhaseTimer(clock, late)
-    let seen = 0
-    const wait = () => {
-      seen = uploaded()
-      idle.start(idleMs)
-    }
-    wait()
-    // The head of an answer whose body is slow to start must not wait for it (server-sent events).
-    const flush = setImmediate(() => response.flushHeaders())
-    body.on('data', () => idle.touch())
-    body.once('end', () => {
-      if (!upstream.isComplete()) return end('upstream-broke')
-      response.addTrailers(forwardableTrailers(upstream.rawTrailers(), topologyHeaderNames))
-      response.end()
-      end('complete')
-    })
-    body.once('close', () => end('upstream-broke'))
-    response.once('close', () => end('client-gone'))
-    if (body.destroyed) end('upstream-broke')
-    else if (response.destroyed) end('client-gone')
-    else body.pipe(response, { end: false })
-  })
+  // Without a phrase of the upstream's Node writes the usual one.
+  if (text === '') response.writeHead(status, headers)
+  else response.writeHead(status, text, headers)
 }

@@ -1,7 +1,8 @@
 import type { Lease } from '../balancer/lease.ts'
+import { valuesOf } from '../http/header-fields.ts'
 import type { GiveUpReason, RetryReason, StaleSign } from '../observe/events.ts'
 import { backoffDelay } from '../retry/backoff.ts'
-import type { AttemptOutcome } from '../transport/transport.ts'
+import type { HeadOutcome } from '../transport/transport.ts'
 import { type Failure, failures } from './failure.ts'
 import type { Gateway } from './gateway.ts'
 import { newerTopology } from './topology-stamp.ts'
@@ -28,7 +29,7 @@ export interface RetryPlan {
 export function planRetry(
   { config, budget }: Gateway,
   next: NextStep & { step: 'retry' },
-  request: { lease: Lease; attempt: number; deadline: number; outcome: AttemptOutcome },
+  request: { lease: Lease; attempt: number; deadline: number; outcome: HeadOutcome },
 ): RetryPlan | GiveUpReason {
   const { lease, attempt, deadline, outcome } = request
   if (attempt > config.retry.attempts) return 'attempts'
@@ -50,7 +51,7 @@ export function planRetry(
 }
 
 /** What the client is told when an attempt was the last one. */
-export function failureOf(outcome: AttemptOutcome): Failure {
+export function failureOf(outcome: HeadOutcome): Failure {
   switch (outcome.kind) {
     case 'connectFailed':
       return failures.unreachable
@@ -67,11 +68,9 @@ export function failureOf(outcome: AttemptOutcome): Failure {
 }
 
 /** RFC 9110 §10.2.3, in seconds or as a date; 0 where an answer has none. */
-function retryAfterMs(outcome: AttemptOutcome): number {
+function retryAfterMs(outcome: HeadOutcome): number {
   if (outcome.kind !== 'responded') return 0
-  const { rawHeaders } = outcome.response
-  const at = rawHeaders.findIndex((name, index) => index % 2 === 0 && name.toLowerCase() === 'retry-after')
-  const value = at < 0 ? '' : (rawHeaders[at + 1] ?? '')
+  const value = valuesOf(outcome.response.rawHeaders, 'retry-after') ?? ''
   if (/^\d+$/.test(value)) return Number(value) * 1_000
   const date = Date.parse(value)
   return Number.isNaN(date) ? 0 : Math.max(0, date - Date.now())

@@ -10,38 +10,42 @@ import { tryOwners } from './try-owners.ts'
 
 /** Serves one request from its key to the end of its answer. Never rejects. */
 export function serve(gateway: Gateway, request: KeyRequest, response: ServerResponse): Promise<void> {
-  const client = new HttpClient(request, response)
-  return account(gateway, client, async () => {
-    const prepared = await prepare(gateway, client)
-    if ('code' in prepared) return client.fail(prepared)
-    return tryOwners(gateway, client, prepared, (lease, attempt) =>
-      attemptOnce(gateway, prepared, lease, attempt),
-    )
-  })
+  return account(gateway, new HttpClient(request, response), serveHttp)
+}
+
+async function serveHttp(gateway: Gateway, client: HttpClient): Promise<Ending> {
+  const preparing = prepare(gateway, client)
+  const prepared = preparing instanceof Promise ? await preparing : preparing
+  if ('code' in prepared) return client.fail(prepared)
+  return tryOwners(gateway, client, prepared, (lease, attempt) =>
+    attemptOnce(gateway, prepared, lease, attempt),
+  )
 }
 
 /** Lets a request in or refuses it, counts it while it is served, and reports how it ended. Never rejects. */
-export async function account(
-  { config, admission, balancer, readiness, events }: Gateway,
-  client: Client,
-  serveIt: (started: number) => Promise<Ending>,
+export async function account<SomeClient extends Client>(
+  gateway: Gateway,
+  client: SomeClient,
+  serveIt: (gateway: Gateway, client: SomeClient, started: number) => Promise<Ending>,
 ): Promise<void> {
+  const { config, admission, balancer, readiness, events } = gateway
   const started = config.clock.now()
   const refusal = admission.refusal ?? headRefusal(client.request, config.limits)
   admission.enter(client)
   let ending: Ending
   try {
     if (!refusal && !balancer.placement) await readiness.wait(config.timeouts.connectMs)
-    ending = refusal ? client.fail(refusal) : await serveIt(started)
+    ending = refusal ? client.fail(refusal) : await serveIt(gateway, client, started)
   } catch (error) {
     // A hook of the operator's, or a mistake of ours: this request fails, the others and the process do not.
     config.logger.error({ err: error }, 'serving a request failed')
     ending = client.fail(failures.internal)
   } finally {
     // An answer that a slow client is still taking is not over: `close` waits for it.
-    void client.closed.then(() => admission.leave(client))
+    client.whenClosed(() => admission.leave(client))
   }
-  events.emit('request', { ...ending, milliseconds: config.clock.now() - started })
+  const { status, outcome, upstream } = ending
+  events.emit('request', { status, outcome, upstream, milliseconds: config.clock.now() - started })
 }
 
 function headRefusal(request: KeyRequest, limits: { requestHeaderBytes: number }): Failure | undefined {

@@ -1,13 +1,13 @@
-import type { OutgoingHttpHeaders } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import type { Clock } from '../clock.ts'
 import type { KeyRequest } from '../key/key-source.ts'
-import { PhaseTimer } from '../transport/phase-timer.ts'
-import type { UpstreamResponse } from '../transport/transport.ts'
+import { type Deadlines, PhaseTimer } from '../transport/phase-timer.ts'
+import type { UpgradeRefusal } from '../transport/transport.ts'
 import { Client } from './client.ts'
 import type { Failure } from './failure.ts'
-import { failureBody, type RelayOutcome, retryAfterSeconds, serialiseHead } from './respond.ts'
+import type { RelayOutcome } from './relay.ts'
+import { failureBody, retryAfterSeconds, serialiseHead } from './respond.ts'
 
 /** How long a client may take to end its side behind the end of ours, in milliseconds. */
 const lingerMs = 2_000
@@ -15,24 +15,24 @@ const lingerMs = 2_000
 /** A client that waits for its connection to be upgraded: there is no response object, only the socket. */
 export class UpgradeClient extends Client {
   readonly socket: Duplex
-  readonly closed: Promise<void>
   readonly #clock: Clock
+  readonly #deadlines: Deadlines
 
-  constructor(request: KeyRequest, socket: Duplex, clock: Clock) {
+  constructor(request: KeyRequest, socket: Duplex, clock: Clock, deadlines: Deadlines) {
     super(request)
     this.socket = socket
     this.#clock = clock
+    this.#deadlines = deadlines
     socket.on('error', () => {}) // told by `close`
     socket.once('end', this.#leaveEarly)
     socket.once('finish', () => this.#linger())
-    this.closed = new Promise((resolve) => {
-      const close = () => {
-        this.leave()
-        resolve()
-      }
-      if (socket.destroyed) close()
-      else socket.once('close', close)
-    })
+    if (socket.destroyed) this.close()
+    else socket.once('close', () => this.close())
+  }
+
+  protected override close(): void {
+    this.leave()
+    super.close()
   }
 
   override breakOff(): void {
@@ -45,15 +45,11 @@ export class UpgradeClient extends Client {
   }
 
   /** Passes on an answer other than 101: status line, headers, body, and the end of the connection. Never rejects. */
-  async relay(
-    response: UpstreamResponse,
-    headers: OutgoingHttpHeaders,
-    idleMs: number,
-  ): Promise<RelayOutcome> {
+  async relay(response: UpgradeRefusal, headers: readonly string[], idleMs: number): Promise<RelayOutcome> {
     this.answering()
     const { body, status, statusText } = response
     let failure: RelayOutcome = 'client-gone'
-    const idle = new PhaseTimer(this.#clock, () => {
+    const idle = new PhaseTimer(this.#deadlines, () => {
       failure = 'idle'
       body.destroy()
     })
@@ -62,7 +58,7 @@ export class UpgradeClient extends Client {
     })
     idle.start(idleMs)
     body.on('data', () => idle.touch())
-    this.socket.write(serialiseHead(status, statusText, { ...headers, connection: 'close' }))
+    this.socket.write(serialiseHead(status, statusText, [...headers, 'connection', 'close']))
     try {
       await pipeline(body, this.socket)
       return 'complete'
@@ -76,13 +72,12 @@ export class UpgradeClient extends Client {
   protected override answer(failure: Failure): void {
     this.answering()
     const { type, body } = failureBody(this.request, failure)
-    const headers: OutgoingHttpHeaders = {
-      'content-type': type,
-      'content-length': Buffer.byteLength(body),
-      'cache-control': 'no-store',
-      connection: 'close',
-      ...(failure.retryAfterMs !== undefined && { 'retry-after': retryAfterSeconds(failure.retryAfterMs) }),
-    }
+    const headers = [
+      ...['content-type', type, 'content-length', String(Buffer.byteLength(body))],
+      ...['cache-control', 'no-store', 'connection', 'close'],
+    ]
+    if (failure.retryAfterMs !== undefined)
+      headers.push('retry-after', retryAfterSeconds(failure.retryAfterMs))
     this.socket.end(serialiseHead(failure.status, undefined, headers) + body)
   }
 

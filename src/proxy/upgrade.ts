@@ -19,8 +19,8 @@ export function serveUpgrade(
 ): Promise<void> {
   const { config, routingKey } = gateway
   if (head.length > 0) socket.unshift(head)
-  const client = new UpgradeClient(request, socket, config.clock)
-  return account(gateway, client, async (started) => {
+  const client = new UpgradeClient(request, socket, config.clock, gateway.deadlines)
+  return account(gateway, client, async (_gateway, _client, started) => {
     if (request.method !== 'GET' || !offersWebSocket(request)) return client.fail(failures.notWebSocket)
     if (hasBody(request)) return client.fail(failures.upgradeWithBody)
     const position = positionOf(gateway, routingKey.of(request, { kind: 'none' }, undefined))

@@ -1,6 +1,6 @@
 import type { FailureKind } from '../breaker/circuit-breaker.ts'
 import type { GiveUpReason, RetryReason } from '../observe/events.ts'
-import type { AttemptOutcome } from '../transport/transport.ts'
+import type { HeadOutcome } from '../transport/transport.ts'
 
 /** What has to be known of a request to judge its outcome. */
 export interface RequestFacts {
@@ -56,7 +56,7 @@ export interface Verdict {
  * | no connection, timed out, as a retry near the deadline | nothing | as above |
  * | body stalled by the client, given up by us | nothing | fail |
  */
-export function judge(outcome: AttemptOutcome, facts: RequestFacts, rules: StatusRules): Verdict {
+export function judge(outcome: HeadOutcome, facts: RequestFacts, rules: StatusRules): Verdict {
   switch (outcome.kind) {
     case 'responded':
       return judgeAnswer(outcome.response.status, facts, rules)

@@ -1,6 +1,5 @@
 import type { ClientRequest } from 'node:http'
-import type { Clock } from '../clock.ts'
-import { PhaseTimer } from './phase-timer.ts'
+import { type Deadlines, PhaseTimer } from './phase-timer.ts'
 import type { OutgoingRequest } from './transport.ts'
 import { whenConnected } from './when-connected.ts'
 
@@ -21,7 +20,7 @@ export abstract class Exchange<Outcome extends { kind: string }> {
   protected readonly timer: PhaseTimer
   readonly #request: OutgoingRequest
   readonly #connectMs: number
-  readonly #clock: Clock
+  readonly #deadlines: Deadlines
   #deadline: number
   #resolve: (outcome: Outcome | CommonOutcome) => void = () => {}
   #clientRequest: ClientRequest | undefined
@@ -32,14 +31,14 @@ export abstract class Exchange<Outcome extends { kind: string }> {
   protected constructor(
     request: OutgoingRequest,
     connectMs: number,
-    clock: Clock,
+    deadlines: Deadlines,
     totalMs = Number.POSITIVE_INFINITY,
   ) {
     this.#request = request
     this.#connectMs = connectMs
-    this.#clock = clock
-    this.#deadline = clock.now() + totalMs
-    this.timer = new PhaseTimer(clock, () => {
+    this.#deadlines = deadlines
+    this.#deadline = deadlines.now() + totalMs
+    this.timer = new PhaseTimer(deadlines, () => {
       this.settle(this.tooLate())
       this.#clientRequest?.destroy()
     })
@@ -54,7 +53,7 @@ export abstract class Exchange<Outcome extends { kind: string }> {
   }
 
   fail(error: Error): void {
-    this.settle({ kind: this.connected ? 'broken' : 'connectFailed', error })
+    this.settle({ kind: this.isConnected ? 'broken' : 'connectFailed', error })
   }
 
   protected get settled(): boolean {
@@ -65,7 +64,7 @@ export abstract class Exchange<Outcome extends { kind: string }> {
     return this.#clientRequest
   }
 
-  protected get connected(): boolean {
+  protected get isConnected(): boolean {
     return this.#stage === 'new' || this.#stage === 'reused'
   }
 
@@ -75,25 +74,30 @@ export abstract class Exchange<Outcome extends { kind: string }> {
   }
 
   /** Takes the client request before anything of it is sent. `queueMs`: how long it may wait for a free connection. */
-  protected start(clientRequest: ClientRequest, queueMs: number, onConnected: () => void): void {
+  protected start(clientRequest: ClientRequest, queueMs: number): void {
     this.#clientRequest = clientRequest
     clientRequest.path = this.#request.path
     this.wait(queueMs)
-    whenConnected(clientRequest, {
-      connecting: () => {
-        this.#stage = 'connecting'
-        this.wait(this.#connectMs)
-      },
-      connected: (connection) => {
-        this.#stage = connection
-        onConnected()
-      },
-    })
+    whenConnected(clientRequest, this)
   }
+
+  /** The connection is being made. */
+  connecting(): void {
+    this.#stage = 'connecting'
+    this.wait(this.#connectMs)
+  }
+
+  /** The connection stands: what is sent from here on may have reached the upstream. */
+  connected(connection: 'new' | 'reused'): void {
+    this.#stage = connection
+    this.onConnected()
+  }
+
+  protected abstract onConnected(): void
 
   /** Begins a phase of waiting for the upstream. */
   protected wait(milliseconds: number): void {
-    this.timer.start(Math.max(0, Math.min(milliseconds, this.#deadline - this.#clock.now())))
+    this.timer.start(Math.max(0, Math.min(milliseconds, this.#deadline - this.#deadlines.now())))
   }
 
   /** What the client takes to send its body is not the upstream's time. */
@@ -110,7 +114,7 @@ export abstract class Exchange<Outcome extends { kind: string }> {
 
   /** What it means that the phase it is in has lasted too long. */
   protected tooLate(): Outcome | CommonOutcome {
-    if (this.connected) return { kind: 'timedOut' }
+    if (this.isConnected) return { kind: 'timedOut' }
     if (this.#stage === 'queued') return { kind: 'queuedTooLong' }
     return { kind: 'connectFailed', error: new Error(`no connection within ${this.#connectMs} ms`) }
   }

@@ -1,41 +1,47 @@
 import type { ClientRequest, IncomingMessage } from 'node:http'
-import type { Clock } from '../clock.ts'
 import { Exchange } from './exchange.ts'
-import { upstreamResponse } from './responses.ts'
+import type { Deadlines } from './phase-timer.ts'
+import { MessageResponse } from './responses.ts'
 import type { Attempt, AttemptOptions, AttemptOutcome, OutgoingBody, OutgoingRequest } from './transport.ts'
 
 /** One request to one upstream: connect, send the body, wait for the head; each phase has its own limit. */
 export class HttpProxyAttempt extends Exchange<AttemptOutcome> implements Attempt {
   readonly #options: AttemptOptions
-  readonly #clock: Clock
+  readonly #deadlines: Deadlines
   #sendingSince: number | undefined
   #isBroken = false
 
-  constructor(request: OutgoingRequest, options: AttemptOptions, clock: Clock) {
-    super(request, options.timeouts.connectMs, clock, options.timeouts.totalMs)
+  constructor(request: OutgoingRequest, options: AttemptOptions, deadlines: Deadlines) {
+    super(request, options.timeouts.connectMs, deadlines, options.totalMs)
     this.#options = options
-    this.#clock = clock
+    this.#deadlines = deadlines
   }
 
   /** Called in the tick that made `clientRequest`, before anything of it is sent. */
   begin(clientRequest: ClientRequest): void {
     const { body, timeouts, onInformation } = this.#options
-    clientRequest.once('response', (message) => this.#respond(message))
-    clientRequest.once('upgrade', (_message, socket) => {
+    clientRequest.on('response', (message) => this.#respond(message))
+    clientRequest.on('upgrade', (_message, socket) => {
       socket.destroy()
       this.fail(new Error('the upstream switched protocols though nobody asked it to'))
     })
-    clientRequest.once('finish', () => this.#sent())
+    if (body) clientRequest.once('finish', () => this.#sent())
     if (onInformation) {
       clientRequest.on('information', ({ statusCode, headers }) => {
         if (!this.settled) onInformation(statusCode, headers)
       })
     }
     // A request that waits for a free connection of the pool waits for a slow upstream.
-    this.start(clientRequest, timeouts.firstByteMs, () => {
-      if (body) this.#send(body, clientRequest)
-      else clientRequest.end()
-    })
+    this.start(clientRequest, timeouts.firstByteMs)
+  }
+
+  protected override onConnected(): void {
+    const { body } = this.#options
+    const { clientRequest } = this
+    if (!clientRequest) return
+    if (body) return this.#send(body, clientRequest)
+    clientRequest.end()
+    this.#sent()
   }
 
   override fail(error: Error): void {
@@ -50,7 +56,7 @@ export class HttpProxyAttempt extends Exchange<AttemptOutcome> implements Attemp
   }
 
   #send(body: OutgoingBody, clientRequest: ClientRequest): void {
-    this.#sendingSince = this.#clock.now()
+    this.#sendingSince = this.#deadlines.now()
     this.timer.start(this.#options.timeouts.idleMs)
     const source = body.open()
     source.on('data', () => this.timer.touch())
@@ -65,14 +71,13 @@ export class HttpProxyAttempt extends Exchange<AttemptOutcome> implements Attemp
 
   #sent(): void {
     if (this.settled) return
-    if (this.#sendingSince !== undefined) this.prolong(this.#clock.now() - this.#sendingSince)
+    if (this.#sendingSince !== undefined) this.prolong(this.#deadlines.now() - this.#sendingSince)
     this.#sendingSince = undefined
     this.wait(this.#options.timeouts.firstByteMs)
   }
 
   #respond(message: IncomingMessage): void {
-    message.on('error', () => {}) // told by `close` without `complete`
-    const response = upstreamResponse(message, () => this.#isBroken)
+    const response = new MessageResponse(message, () => this.#isBroken)
     if (response.status >= 100) this.settle({ kind: 'responded', response })
     else {
       // Node's parser takes any three digits, but its server throws on these.

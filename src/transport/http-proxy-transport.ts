@@ -1,10 +1,10 @@
 import type { ClientRequest } from 'node:http'
 import httpProxy from 'http-proxy'
-import type { Clock } from '../clock.ts'
 import { ConnectionPools, type PoolOptions } from './connection-pools.ts'
 import { HttpProxyAttempt } from './http-proxy-attempt.ts'
-import { RequestHandover, viewRequest, viewResponse } from './http-proxy-request.ts'
+import { handOver, responseView, viewRequest } from './http-proxy-request.ts'
 import { HttpProxyUpgrade } from './http-proxy-upgrade.ts'
+import type { Deadlines } from './phase-timer.ts'
 import type {
   Attempt,
   AttemptOptions,
@@ -22,24 +22,25 @@ const unwantedPasses = new Set(['deleteLength', 'timeout', 'XHeaders'])
 export class HttpProxyTransport implements Transport {
   readonly #proxy = createTamedProxy()
   readonly #pools: ConnectionPools
-  readonly #clock: Clock
+  readonly #deadlines: Deadlines
 
-  constructor(options: PoolOptions, clock: Clock) {
+  constructor(options: PoolOptions, deadlines: Deadlines) {
     this.#pools = new ConnectionPools(options)
-    this.#clock = clock
+    this.#deadlines = deadlines
   }
 
   send(request: OutgoingRequest, options: AttemptOptions): Attempt {
-    const attempt = new HttpProxyAttempt(request, options, this.#clock)
+    const attempt = new HttpProxyAttempt(request, options, this.#deadlines)
+    const { target } = request
     this.#proxy.web(
       viewRequest(request),
-      viewResponse(),
+      responseView,
       {
-        ...proxyOptions(request.target),
-        agent: options.freshConnection
-          ? this.#pools.freshAgentFor(request.target)
-          : this.#pools.agentFor(request.target),
-        buffer: new RequestHandover((clientRequest) => attempt.begin(clientRequest)),
+        target: proxyTarget(target),
+        toProxy: true,
+        secure: true,
+        agent: options.freshConnection ? this.#pools.freshAgentFor(target) : this.#pools.agentFor(target),
+        buffer: handOver((clientRequest) => attempt.begin(clientRequest)),
         selfHandleResponse: true,
       },
       (error) => attempt.fail(error),
@@ -48,7 +49,7 @@ export class HttpProxyTransport implements Transport {
   }
 
   upgrade(request: OutgoingRequest, options: UpgradeOptions): UpgradeAttempt {
-    const upgrade = new HttpProxyUpgrade(request, options, this.#clock)
+    const upgrade = new HttpProxyUpgrade(request, options, this.#deadlines)
     // Emitted before `ws` returns, but not where that throws: nobody else's request must meet our listener.
     const begin = (clientRequest: ClientRequest) => upgrade.begin(clientRequest)
     this.#proxy.once('proxyReqWs', begin)
@@ -57,7 +58,12 @@ export class HttpProxyTransport implements Transport {
         viewRequest(request),
         options.socket,
         undefined,
-        { ...proxyOptions(request.target), agent: this.#pools.freshAgentFor(request.target) },
+        {
+          target: proxyTarget(request.target),
+          toProxy: true,
+          secure: true,
+          agent: this.#pools.freshAgentFor(request.target),
+        },
         () => {}, // after the upgrade: the sockets' own events say it all, and without a callback the error is thrown
       )
     } finally {
@@ -77,8 +83,8 @@ export class HttpProxyTransport implements Transport {
 }
 
 /** The path is set on the client request itself, since `http-proxy` would normalise it on the way. */
-function proxyOptions({ protocol, hostname, port }: Target): httpProxy.ServerOptions {
-  return { target: { protocol, host: hostname, hostname, port }, toProxy: true, secure: true }
+function proxyTarget({ protocol, hostname, port }: Target): httpProxy.ServerOptions['target'] {
+  return { protocol, host: hostname, hostname, port }
 }
 
 function createTamedProxy(): httpProxy {

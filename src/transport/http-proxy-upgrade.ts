@@ -1,8 +1,8 @@
 import type { ClientRequest, IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
-import type { Clock } from '../clock.ts'
 import { Exchange } from './exchange.ts'
-import { upstreamResponse } from './responses.ts'
+import type { Deadlines } from './phase-timer.ts'
+import { MessageRefusal } from './responses.ts'
 import type { OutgoingRequest, UpgradeAttempt, UpgradeOptions, UpgradeOutcome } from './transport.ts'
 
 /** One WebSocket handshake with one upstream. Until the sockets are joined, the client's may still go to another one. */
@@ -11,15 +11,18 @@ export class HttpProxyUpgrade extends Exchange<UpgradeOutcome> implements Upgrad
   /** The upstream's socket, from its consent until it is joined. */
   #waiting: Duplex | undefined
 
-  constructor(request: OutgoingRequest, options: UpgradeOptions, clock: Clock) {
-    super(request, options.timeouts.connectMs, clock)
+  constructor(request: OutgoingRequest, options: UpgradeOptions, deadlines: Deadlines) {
+    super(request, options.timeouts.connectMs, deadlines)
     this.#options = options
   }
 
   /** Called by `http-proxy` with the client request that it made and has not sent yet. */
   begin(clientRequest: ClientRequest): void {
-    const { connectMs, handshakeMs } = this.#options.timeouts
-    this.start(clientRequest, connectMs, () => this.timer.start(handshakeMs))
+    this.start(clientRequest, this.#options.timeouts.connectMs)
+  }
+
+  protected override onConnected(): void {
+    this.timer.start(this.#options.timeouts.handshakeMs)
   }
 
   /**
@@ -33,8 +36,7 @@ export class HttpProxyUpgrade extends Exchange<UpgradeOutcome> implements Upgrad
     const joiners = clientRequest.listeners('upgrade')
     clientRequest.removeAllListeners('error').on('error', (error) => this.fail(error))
     clientRequest.removeAllListeners('response').once('response', (message: IncomingMessage) => {
-      message.on('error', () => {}) // told by `close` without `complete`
-      this.settle({ kind: 'refused', response: upstreamResponse(message) })
+      this.settle({ kind: 'refused', response: new MessageRefusal(message) })
     })
     clientRequest.removeAllListeners('upgrade').once('upgrade', (message, upstream, upstreamHead) => {
       upstream.on('error', () => {}) // told by `close`

@@ -37,21 +37,37 @@ export interface AttemptTimeouts {
   readonly firstByteMs: number
   /** No byte of the request's body moved. */
   readonly idleMs: number
-  /** All the waiting together, which is all but the sending of the body. */
-  readonly totalMs: number
 }
 
-/** The head of an upstream's answer, and its body to come. */
-export interface UpstreamResponse {
+/** Where the body of an answer goes. The last call is either `end` or `break`, and there is exactly one of them. */
+export interface BodySink {
+  /** Takes a piece. Returns false when no more shall come until `UpstreamResponse.resume`; one may be under way. */
+  write(chunk: Buffer): boolean
+  /** The whole answer has arrived. `rawTrailers`: names and values in turn. */
+  end(rawTrailers: readonly string[]): void
+  /** The connection is gone before the end of the answer, by whoever's doing. */
+  break(): void
+}
+
+/** The head of an upstream's answer. */
+export interface ResponseHead {
   readonly status: number
   readonly statusText: string
   /** Names and values in turn, as received. */
   readonly rawHeaders: readonly string[]
+}
+
+/** An upstream's answer, its body still to come. */
+export interface UpstreamResponse extends ResponseHead {
+  /** Lets the body flow to `sink`; called once at most. Whoever does not want it aborts the attempt. */
+  start(sink: BodySink): void
+  resume(): void
+}
+
+/** An answer other than 101 to an upgrade. */
+export interface UpgradeRefusal extends ResponseHead {
+  /** Fails when the upstream breaks off. */
   readonly body: Readable
-  /** Known after the body's end. */
-  rawTrailers(): readonly string[]
-  /** Whether the whole answer arrived; false after the body's close means that the upstream broke off. */
-  isComplete(): boolean
 }
 
 /**
@@ -72,6 +88,11 @@ export type AttemptOutcome =
   | { readonly kind: 'broken'; readonly error: Error }
   | { readonly kind: 'queuedTooLong' | 'timedOut' | 'bodyStalled' | 'aborted' }
 
+/** An outcome as far as its head is looked at. */
+export type HeadOutcome =
+  | Exclude<AttemptOutcome, { kind: 'responded' }>
+  | { readonly kind: 'responded'; readonly response: ResponseHead }
+
 /** An attempt under way. */
 export interface Attempt {
   /** Never rejects. */
@@ -83,6 +104,8 @@ export interface Attempt {
 export interface AttemptOptions {
   readonly body?: OutgoingBody | undefined
   readonly timeouts: AttemptTimeouts
+  /** How long all the waiting together may last, which is all but the sending of the body, in milliseconds. */
+  readonly totalMs: number
   /** Use a connection of its own, not one of the pool: it neither waits for one nor takes one away. */
   readonly freshConnection?: boolean
   /** An informational answer (103 Early Hints) came before the final one. */
@@ -103,7 +126,7 @@ export type UpgradeOutcome =
       readonly rawHeaders: readonly string[]
       join(headers: OutgoingHttpHeaders): Promise<void>
     }
-  | { readonly kind: 'refused'; readonly response: UpstreamResponse }
+  | { readonly kind: 'refused'; readonly response: UpgradeRefusal }
   | Exclude<AttemptOutcome, { kind: 'responded' } | { kind: 'staleSocket' }>
 
 /** An upgrade under way. */

@@ -10,7 +10,7 @@ export function whenConnected(
   request: ClientRequest,
   listener: { connecting(): void; connected(connection: 'new' | 'reused'): void },
 ): void {
-  request.once('socket', (socket) => {
+  request.on('socket', (socket) => {
     if (socket.destroyed) return // could not even begin to connect: its error is on the way
     // Node's `reusedSocket` tells neither: it is false behind a wait for the pool, and true for a socket that an
     // aborted request left behind while it was still connecting.

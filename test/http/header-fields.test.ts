@@ -67,11 +67,10 @@ test('TE keeps trailers and nothing else', () => {
   expect(forwardable({ te: 'gzip' })).toEqual({})
 })
 
-test('the result has no prototype and is no part of the request', () => {
+test('the result is no part of the request', () => {
   const headers = { accept: 'a', 'set-cookie': ['a', 'b'] }
   const request = Object.assign(new IncomingMessage(new Socket()), { headers })
   const kept = forwardableRequestHeaders(request, options)
-  expect(Object.getPrototypeOf(kept)).toBeNull()
   expect({ ...kept }).toEqual(headers)
   kept.accept = 'b'
   expect(request.headers.accept).toBe('a')
@@ -79,12 +78,7 @@ test('the result has no prototype and is no part of the request', () => {
 
 test('an answer keeps order, case and every value', () => {
   const rawHeaders = ['Date', 'now', 'Set-Cookie', 'a=1', 'X-b', '1', 'set-cookie', 'b=2', 'Trailer', 'x-sum']
-  expect(forwardableResponseHeaders(rawHeaders, new Set())).toEqual([
-    ['Date', ['now']],
-    ['Set-Cookie', ['a=1', 'b=2']],
-    ['X-b', ['1']],
-    ['Trailer', ['x-sum']],
-  ])
+  expect(forwardableResponseHeaders(rawHeaders, new Set())).toEqual(rawHeaders)
 })
 
 test('an answer loses hop-by-hop headers, those its Connection names, and the gateway-only ones', () => {
@@ -111,14 +105,12 @@ test('an answer loses hop-by-hop headers, those its Connection names, and the ga
     '3',
   ]
   expect(forwardableResponseHeaders([...rawHeaders, ...more], options.gatewayNames)).toEqual([
-    ['Content-Length', ['3']],
+    'Content-Length',
+    '3',
   ])
 })
 
 test('an answer cannot lose its framing or cookies through Connection', () => {
   const rawHeaders = ['Connection', 'content-length, set-cookie', 'Content-Length', '3', 'Set-Cookie', 'a']
-  expect(forwardableResponseHeaders(rawHeaders, new Set())).toEqual([
-    ['Content-Length', ['3']],
-    ['Set-Cookie', ['a']],
-  ])
+  expect(forwardableResponseHeaders(rawHeaders, new Set())).toEqual(rawHeaders.slice(2))
 })

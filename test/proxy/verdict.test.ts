@@ -1,18 +1,15 @@
-import { Readable } from 'node:stream'
 import { describe, expect, it } from 'vitest'
 import { isIdempotent, judge, type RequestFacts } from '../../src/proxy/verdict.ts'
-import type { AttemptOutcome } from '../../src/transport/transport.ts'
+import type { HeadOutcome } from '../../src/transport/transport.ts'
 
 const rules = { failureStatuses: new Set([502, 503, 504]), retryStatuses: new Set([503, 500]) }
 const facts: RequestFacts = { idempotent: true, replayable: true, isReplay: false, hurried: false }
 const error = new Error('expected by the test')
 
-const answer = (status: number): AttemptOutcome => ({
+const answer = (status: number): HeadOutcome => ({
   kind: 'responded',
   response: {
-    ...{ status, statusText: '', rawHeaders: [], body: Readable.from([]) },
-    rawTrailers: () => [],
-    isComplete: () => true,
+    ...{ status, statusText: '', rawHeaders: [] },
   },
 })
 const outcomes = {
@@ -21,7 +18,7 @@ const outcomes = {
   broken: { kind: 'broken', error },
   timedOut: { kind: 'timedOut' },
   aborted: { kind: 'aborted' },
-} satisfies Record<string, AttemptOutcome>
+} satisfies Record<string, HeadOutcome>
 
 const respond = { step: 'respond' }
 const replay = { step: 'replay' }
@@ -34,13 +31,7 @@ const consumed = { replayable: false }
 const hurried = { hurried: true }
 const onFreshConnection = { isReplay: true }
 
-type Row = [
-  name: string,
-  outcome: AttemptOutcome,
-  facts: Partial<RequestFacts>,
-  health: unknown,
-  next: unknown,
-]
+type Row = [name: string, outcome: HeadOutcome, facts: Partial<RequestFacts>, health: unknown, next: unknown]
 
 describe('judge', () => {
   it.each<Row>([

@@ -47,11 +47,11 @@ describe('http-party/node-http-proxy#1468, sagemathinc/http-proxy-3#5, vercel-la
     client.socket.end()
     expect(client.head.split('\r\n')).toEqual([
       'HTTP/1.1 404 No Such Room',
-      'content-type: text/plain',
-      'x-reason: unknown',
-      'set-cookie: a=1',
-      'set-cookie: b=2',
-      'content-length: 7',
+      'Content-Type: text/plain',
+      'X-Reason: unknown',
+      'Set-Cookie: a=1',
+      'Set-Cookie: b=2',
+      'Content-Length: 7',
       'x-upstream-id: a',
       'connection: close',
     ])

@@ -2,12 +2,16 @@ import { PassThrough } from 'node:stream'
 import { expect, test } from 'vitest'
 import { systemClock } from '../../src/clock.ts'
 import { HttpProxyTransport } from '../../src/transport/http-proxy-transport.ts'
+import { Deadlines } from '../../src/transport/phase-timer.ts'
 import { targetOf } from '../../src/transport/transport.ts'
 import { startUpstream } from '../support/servers.ts'
 
 test('an upgrade that cannot even be begun has no hand in the next one', async () => {
   const upstream = await startUpstream('a', (_request, response) => setTimeout(() => response.end(), 100))
-  const transport = new HttpProxyTransport({ connectionsPerUpstream: 1, idleMs: 1_000, tls: {} }, systemClock)
+  const transport = new HttpProxyTransport(
+    { connectionsPerUpstream: 1, idleMs: 1_000, tls: {} },
+    new Deadlines(systemClock),
+  )
   const upgrade = (room: string, milliseconds: number) =>
     transport.upgrade(
       {
