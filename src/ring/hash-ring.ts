@@ -1,12 +1,16 @@
+import { finish, type Steps } from '../steps.ts'
+import { changePoints } from './change-points.ts'
 import { placementDigest } from './digest.ts'
 import { hashTag } from './hash-tag.ts'
 import { type Layout, nativeLayout } from './layout.ts'
-import { lowerBound } from './lower-bound.ts'
 import { type RingMember, type RingMemberInput, ringMembers } from './members.ts'
-import { changePoints, Points } from './points.ts'
+import { Points } from './points.ts'
 import { type HashRingOptions, type ResolvedRingOptions, resolveRingOptions } from './ring-options.ts'
 import { RingWalk } from './ring-walk.ts'
 import { memberShares } from './shares.ts'
+
+/** Where the halves of a 64-bit number lie in memory: in another order on big-endian machines. */
+const [LOW, HIGH] = new Uint8Array(Uint16Array.of(1).buffer)[0] === 1 ? [0, 1] : [1, 0]
 
 /**
  * A consistent-hash ring with virtual nodes (Karger et al., STOC 1997). Immutable; the same members and options
@@ -17,7 +21,8 @@ import { memberShares } from './shares.ts'
 export class HashRing {
   readonly #options: ResolvedRingOptions
   readonly #layout: Layout
-  readonly #position = new DataView(new ArrayBuffer(8))
+  readonly #wide = new BigUint64Array(1)
+  readonly #halves = new Uint32Array(this.#wide.buffer)
   #members: readonly RingMember[]
   #points: Points
   #digest: string | undefined
@@ -31,8 +36,8 @@ export class HashRing {
   constructor(members: Iterable<RingMemberInput>, options: HashRingOptions = {}) {
     this.#options = resolveRingOptions(options)
     this.#layout = nativeLayout(this.#options)
-    this.#members = ringMembers(members, this.#layout)
-    this.#points = changePoints(new Points(0, 0), [], this.#members, this.#layout)
+    this.#members = finish(ringMembers(members, this.#layout))
+    this.#points = finish(changePoints(new Points(0, 0), [], this.#members, this.#layout))
   }
 
   /** The options with defaults filled in. A getter, so that printing a ring does not show a secret seed. */
@@ -52,13 +57,18 @@ export class HashRing {
 
   /** 16 hex digits: rings with an equal digest give every key the same owners. */
   get digest(): string {
-    this.#digest ??= placementDigest(this.#layout.name, this.#options, this.#members)
+    return finish(this.digestInSteps())
+  }
+
+  /** The digest, step by step: of many members it takes milliseconds. Known from then on. */
+  *digestInSteps(): Steps<string> {
+    this.#digest ??= yield* placementDigest(this.#layout.name, this.#options, this.#members)
     return this.#digest
   }
 
   /** Share of the circle, in [0, 1], that the member at this index owns: exact, not sampled. */
   share(member: number): number {
-    this.#shares ??= memberShares(this.#points, this.#members.length)
+    this.#shares ??= finish(memberShares(this.#points, this.#members.length))
     return this.#shares[member] ?? 0
   }
 
@@ -76,9 +86,9 @@ export class HashRing {
 
   /** Index of the first point at or after a position, going round past the last; -1 on an empty ring. */
   firstPoint(position: bigint): number {
-    const { size, high, low } = this.#points
-    this.#position.setBigUint64(0, position)
-    const point = lowerBound(high, low, this.#position.getUint32(0), this.#position.getUint32(4))
+    const { size } = this.#points
+    this.#wide[0] = position
+    const point = this.#points.firstFrom(this.#halves[HIGH] as number, this.#halves[LOW] as number)
     if (point < size) return point
     return size === 0 ? -1 : 0
   }
@@ -111,11 +121,19 @@ export class HashRing {
    * change: what stays is not hashed again. The same members give this ring itself. Throws as the constructor does.
    */
   with(members: Iterable<RingMemberInput>): HashRing {
-    const next = ringMembers(members, this.#layout)
+    return finish(this.withInSteps(members))
+  }
+
+  /**
+   * The same, step by step: of many members it may take a second, in which an event loop has other things to do. Each
+   * step takes well below a millisecond, unless one upstream alone has more than some thousand points.
+   */
+  *withInSteps(members: Iterable<RingMemberInput>): Steps<HashRing> {
+    const next = yield* ringMembers(members, this.#layout)
     if (sameMembers(this.#members, next)) return this
     const ring = new HashRing([], this.#options)
     ring.#members = next
-    ring.#points = changePoints(this.#points, this.#members, next, this.#layout)
+    ring.#points = yield* changePoints(this.#points, this.#members, next, this.#layout)
     return ring
   }
 }

@@ -1,4 +1,5 @@
 import { OptionsError } from '../errors.ts'
+import type { Steps } from '../steps.ts'
 import type { Layout } from './layout.ts'
 
 /** An upstream as the ring is given it; a bare id has weight 1. */
@@ -15,6 +16,9 @@ export interface RingMember {
 
 const MAX_WEIGHT = 100
 
+/** Members looked at in one step. */
+const STEP = 1_024
+
 /** Points of all upstreams together: 100 MB of ring, and some seconds to hash. */
 export const MAX_POINTS = 8_000_000
 
@@ -22,14 +26,22 @@ export const MAX_POINTS = 8_000_000
  * The members sorted by id in code-unit order, whatever order they came in. Throws `OptionsError` for an empty or
  * repeated id, a weight that is not above 0 and at most 100, and more than `MAX_POINTS` points.
  */
-export function ringMembers(inputs: Iterable<RingMemberInput>, layout: Layout): readonly RingMember[] {
+export function* ringMembers(
+  inputs: Iterable<RingMemberInput>,
+  layout: Layout,
+): Steps<readonly RingMember[]> {
   if (typeof inputs !== 'object' || inputs === null) {
     throw new OptionsError(
       `Expected \`members\` to be a list of ids or { id, weight }, got \`${String(inputs)}\` (${typeof inputs})`,
     )
   }
-  const members = Array.from(inputs, (input) => ringMember(input, layout))
+  const members: RingMember[] = []
+  for (const input of inputs) {
+    members.push(ringMember(input, layout))
+    if (members.length % STEP === 0) yield
+  }
   members.sort((a, b) => (a.id < b.id ? -1 : 1))
+  yield
   let points = 0
   let previous: string | undefined
   for (const { id, virtualNodes } of members) {

@@ -101,6 +101,20 @@ describe('HashRing', () => {
     expect(ring.owners('key', 2)).toEqual(owners)
   })
 
+  it('is changed step by step, each of them short, with nothing to see before the last', () => {
+    const ring = new HashRing(['a'])
+    const ids = Array.from({ length: 200 }, (_, index) => `upstream-${index}`)
+    const steps = ring.withInSteps(ids)
+    let count = 0
+    let step = steps.next()
+    for (; !step.done; step = steps.next()) count += 1
+    expect(step.value.digest).toBe(new HashRing(ids).digest)
+    expect(step.value.shares()).toEqual(new HashRing(ids).shares())
+    expect(ring.members.map(({ id }) => id)).toEqual(['a'])
+    // 32,000 points to hash, a thousand or so in one step.
+    expect(count).toBeGreaterThan(25)
+  })
+
   it('keeps its options over a change', () => {
     const options = { virtualNodes: 20, seed: 2n ** 64n - 1n, hashTags: true }
     const ring = new HashRing(['a'], options).with(['b', 'c'])

@@ -1,10 +1,12 @@
 import fc from 'fast-check'
 import { beforeAll, describe, expect, it } from 'vitest'
+import { changePoints } from '../../src/ring/change-points.ts'
 import { nativeLayout } from '../../src/ring/layout.ts'
 import { type RingMemberInput, ringMembers } from '../../src/ring/members.ts'
-import { changePoints, Points } from '../../src/ring/points.ts'
+import { Points } from '../../src/ring/points.ts'
 import { resolveRingOptions } from '../../src/ring/ring-options.ts'
 import { xxh64Ready } from '../../src/ring/xxh64.ts'
+import { finish } from '../../src/steps.ts'
 
 const layout = nativeLayout(resolveRingOptions({ virtualNodes: 10 }))
 const EMPTY = new Points(0, 0)
@@ -12,14 +14,15 @@ const EMPTY = new Points(0, 0)
 const MEMBERS = fc.uniqueArray(
   fc.record({
     id: fc.constantFrom('a', 'b', 'c', 'd', 'e', '\ud800', '\ud801', 'é'),
-    weight: fc.constantFrom(0.01, 0.5, 1, 1.01, 3),
+    weight: fc.constantFrom(0.01, 0.5, 1, 1.01, 3, 40),
   }),
   { selector: ({ id }) => id },
 )
 
-const bytes = ({ high, low, member }: Points) => high.byteLength + low.byteLength + member.byteLength
-const members = (inputs: Iterable<RingMemberInput>) => ringMembers(inputs, layout)
-const fresh = (inputs: Iterable<RingMemberInput>) => changePoints(EMPTY, [], members(inputs), layout)
+const bytes = ({ high, low, member, offsets }: Points) =>
+  high.byteLength + low.byteLength + member.byteLength + (offsets?.byteLength ?? 0)
+const members = (inputs: Iterable<RingMemberInput>) => finish(ringMembers(inputs, layout))
+const fresh = (inputs: Iterable<RingMemberInput>) => finish(changePoints(EMPTY, [], members(inputs), layout))
 
 describe('points', () => {
   beforeAll(xxh64Ready)
@@ -31,13 +34,31 @@ describe('points', () => {
         let before = members([])
         for (const set of sets) {
           const after = members(set)
-          points = changePoints(points, before, after, layout)
+          points = finish(changePoints(points, before, after, layout))
           before = after
           expect(points).toEqual(fresh(set))
         }
       }),
       { numRuns: 300 },
     )
+  })
+
+  it('of a large ring changed are those of a fresh build, whoever comes and goes', () => {
+    const large = nativeLayout(resolveRingOptions({ virtualNodes: 160 }))
+    const ids = Array.from({ length: 400 }, (_, index) => `upstream-${index}`)
+    const sets = [ids, ids.slice(1), [...ids, 'b'], ids.slice(0, 200), ids.slice(100, 101), ['z', ...ids], []]
+    let points = EMPTY
+    let before = finish(ringMembers([], large))
+    for (const set of sets) {
+      const after = finish(ringMembers(set, large))
+      points = finish(changePoints(points, before, after, large))
+      before = after
+      expect(Buffer.from(points.member.buffer).equals(memberBytes(after))).toBe(true)
+      expect(points.size).toBe(set.length * 160)
+    }
+    function memberBytes(after: typeof before) {
+      return Buffer.from(finish(changePoints(EMPTY, [], after, large)).member.buffer)
+    }
   })
 
   it('are in order of position, then of id', () => {
@@ -54,18 +75,26 @@ describe('points', () => {
     expect(ties).toBe(10)
   })
 
-  it('take 10 bytes each below 65,536 members, and 12 from there on', () => {
-    expect(bytes(new Points(1_000, 65_535))).toBe(10_000)
-    expect(bytes(new Points(1_000, 65_536))).toBe(12_000)
+  it('take 11 bytes each below 65,536 members, and 12 from there on', () => {
+    for (const [count, expected] of [
+      [65_535, 11],
+      [65_536, 12],
+    ] as const) {
+      const points = new Points(1_000, count)
+      finish(points.index())
+      expect(bytes(points)).toBe(1_000 * expected)
+    }
   })
 
   it('know every member beyond 65,536', () => {
     const single = nativeLayout(resolveRingOptions({ virtualNodes: 1 }))
-    const many = ringMembers(
-      Array.from({ length: 70_000 }, (_, index) => `upstream-${index}`),
-      single,
+    const many = finish(
+      ringMembers(
+        Array.from({ length: 70_000 }, (_, index) => `upstream-${index}`),
+        single,
+      ),
     )
-    const points = changePoints(EMPTY, [], many, single)
+    const points = finish(changePoints(EMPTY, [], many, single))
     expect(new Set(points.member).size).toBe(70_000)
   })
 })

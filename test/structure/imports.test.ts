@@ -3,7 +3,7 @@ import { type Import, type Source, sources } from './sources.ts'
 
 /** What a room may import beside itself, Node.js and packages; `type:` allows types only. A trailing `/` is a room. */
 const mayImport: Readonly<Record<string, readonly string[]>> = {
-  ring: ['errors.ts', 'known-options.ts'],
+  ring: ['errors.ts', 'known-options.ts', 'steps.ts'],
   breaker: ['clock.ts', 'errors.ts'],
   key: ['errors.ts'],
   http: ['errors.ts', 'type:key/key-source.ts', 'type:options.ts'],
@@ -40,6 +40,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   ],
   'clock.ts': [],
   'errors.ts': [],
+  'steps.ts': [],
   'logger.ts': [],
   'topology-headers.ts': [],
   'options.ts': ['type:key/', 'type:clock.ts', 'type:logger.ts', 'type:topology/topology.ts'],

@@ -1,0 +1,12 @@
+/**
+ * Work that may be too long for one turn of the event loop, cut into steps that take well below a millisecond each.
+ * Whoever runs it decides when the next step comes, and may drop the rest: nothing shows before the last one.
+ */
+export type Steps<T> = Generator<undefined, T, undefined>
+
+/** Runs all steps at once. */
+export function finish<T>(steps: Steps<T>): T {
+  let step = steps.next()
+  while (!step.done) step = steps.next()
+  return step.value
+}
