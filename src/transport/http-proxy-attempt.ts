@@ -39,9 +39,11 @@ export class HttpProxyAttempt extends Exchange<AttemptOutcome> implements Attemp
     const { body } = this.#options
     const { clientRequest } = this
     if (!clientRequest) return
-    if (body) return this.#send(body, clientRequest)
-    clientRequest.end()
-    this.#sent()
+    if (body) this.#send(body, clientRequest)
+    else {
+      clientRequest.end()
+      this.#sent()
+    }
   }
 
   override fail(error: Error): void {

@@ -35,7 +35,10 @@ export class MessageResponse extends MessageHead implements UpstreamResponse {
       isOver = true
       sink.break()
     }
-    if (message.destroyed) return close()
+    if (message.destroyed) {
+      close()
+      return
+    }
     message.on('data', (chunk: Buffer) => {
       if (!sink.write(chunk)) message.pause()
     })
