@@ -20,8 +20,10 @@ export function header(name: string): KeySource {
   return makeSource({
     description: `header:${escapeArgument(field)}`,
     headerNames: [field],
-    read: ({ headers }) =>
-      Object.hasOwn(headers, field) ? [headers[field]].flat().join(', ').trim() : undefined,
+    read({ headers }) {
+      const value = Object.hasOwn(headers, field) ? headers[field] : undefined
+      return typeof value === 'string' ? value.trim() : value?.join(', ').trim()
+    },
   })
 }
 

@@ -1,5 +1,6 @@
 import type { Counter, Histogram } from 'prom-client'
 import type { ProxyEventEmitter } from './events.ts'
+import { RequestTally } from './request-tally.ts'
 import { UpstreamSeries } from './upstream-series.ts'
 
 /** Seconds: from a cache's answer on loopback to the longest that a request may take by default. */
@@ -9,6 +10,8 @@ const buildBuckets = [0.0001, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5]
 
 /** Makes the metrics of one proxy. */
 export interface MakeMetrics {
+  /** `requests_total` and `request_duration_seconds`, which are read from a tally. `bounds`: those of its buckets. */
+  requests(tally: RequestTally, bounds: number[]): void
   counter<L extends string>(name: string, help: string, labelNames?: readonly L[]): Counter<L>
   histogram<L extends string>(
     name: string,
@@ -28,23 +31,15 @@ export function countEvents(events: ProxyEventEmitter, make: MakeMetrics): void 
 }
 
 function countRequests(events: ProxyEventEmitter, make: MakeMetrics, series: UpstreamSeries): void {
-  const requests = series.follow(
-    make.counter('requests_total', 'Requests by last upstream, class of the status and how they ended', [
-      'upstream',
-      'status_class',
-      'outcome',
-    ]),
-  )
-  const help = 'From head to end of the answer'
-  const durations = series.follow(
-    make.histogram('request_duration_seconds', help, requestBuckets, ['upstream']),
-  )
+  const tally = new RequestTally(requestBuckets)
+  make.requests(tally, requestBuckets)
+  series.onLeave((upstream) => tally.forget(upstream))
   const missingKeys = make.counter('missing_keys_total', 'Requests without a key')
   events.on('request', ({ upstream: id, status, outcome, milliseconds }) => {
     const upstream = series.label(id)
-    requests.inc({ upstream, status_class: `${Math.floor(status / 100)}xx`, outcome })
+    tally.count(upstream, status, outcome)
     // A WebSocket lasts as long as it is wanted: that says nothing about how fast anything is.
-    if (status !== 101) durations.observe({ upstream }, milliseconds / 1_000)
+    if (status !== 101) tally.time(upstream, milliseconds / 1_000)
   })
   events.on('missingKey', () => missingKeys.inc())
 }

@@ -3,6 +3,7 @@ import { OptionsError } from '../errors.ts'
 import { countEvents } from './counters.ts'
 import type { ProxyEventEmitter } from './events.ts'
 import { addGauges } from './gauges.ts'
+import { TalliedHistogram } from './request-tally.ts'
 import type { ProxyStatus } from './status.ts'
 
 /**
@@ -20,6 +21,21 @@ export class Metrics {
     this.#prefix = prefix
     const registers = [registry]
     countEvents(events, {
+      requests: (tally, buckets) => {
+        new Counter({
+          name: this.#claim('requests_total'),
+          help: 'Requests by last upstream, class of the status and how they ended',
+          labelNames: ['upstream', 'status_class', 'outcome'],
+          registers,
+          collect() {
+            this.reset()
+            for (const [labels, count] of tally.requests()) this.inc(labels, count)
+          },
+        })
+        const name = this.#claim('request_duration_seconds')
+        const help = 'From head to end of the answer'
+        new TalliedHistogram({ name, help, buckets, labelNames: ['upstream'], registers }, tally)
+      },
       counter: (name, help, labelNames = []) =>
         new Counter({ name: this.#claim(name), help, labelNames, registers }),
       histogram: (name, help, buckets, labelNames = []) =>

@@ -7,6 +7,7 @@ type Metric = Counter<string> | Histogram<string>
 export class UpstreamSeries {
   readonly #present = new Set<string>()
   readonly #metrics: Metric[] = []
+  readonly #onLeave: ((upstream: string) => void)[] = []
 
   constructor(events: ProxyEventEmitter) {
     events.on('topology', ({ added, removed }) => {
@@ -14,6 +15,7 @@ export class UpstreamSeries {
       for (const id of removed) {
         this.#present.delete(id)
         for (const metric of this.#metrics) void removeSeries(metric, id)
+        for (const leave of this.#onLeave) leave(id)
       }
     })
   }
@@ -22,6 +24,11 @@ export class UpstreamSeries {
   follow<M extends Metric>(metric: M): M {
     this.#metrics.push(metric)
     return metric
+  }
+
+  /** From now on calls `forget` for each upstream that leaves. */
+  onLeave(forget: (upstream: string) => void): void {
+    this.#onLeave.push(forget)
   }
 
   /**

@@ -5,7 +5,7 @@ import { type BodyPlan, parsedJson } from '../http/consumed-body.ts'
 import type { RequestBody } from '../http/request-body.ts'
 import { from } from '../key/function-source.ts'
 import { toKeySource } from '../key/key.ts'
-import type { KeyRequest, KeySource } from '../key/key-source.ts'
+import type { KeyFacts, KeyRequest, KeySource } from '../key/key-source.ts'
 import type { ProxyEventEmitter } from '../observe/events.ts'
 import { type Failure, failures } from './failure.ts'
 
@@ -66,7 +66,10 @@ export class RoutingKey {
   }
 
   #checked(key: string): string | Failure {
-    return Buffer.byteLength(key) > this.#config.limits.keyBytes ? failures.keyTooLong : key
+    const { keyBytes } = this.#config.limits
+    // UTF-8 needs three bytes for a unit of a string at most.
+    if (key.length * 3 <= keyBytes) return key
+    return Buffer.byteLength(key) > keyBytes ? failures.keyTooLong : key
   }
 
   #extract(
@@ -75,15 +78,8 @@ export class RoutingKey {
     plan: BodyPlan,
     bytes: Buffer | undefined,
   ): string | undefined {
-    let json: { value: unknown } | undefined
     try {
-      return source.extract(request, {
-        clientAddress: () => this.#trust.clientAddress(request),
-        jsonBody: () => {
-          json ??= { value: parsedJson(request, plan, bytes) }
-          return json.value
-        },
-      })
+      return source.extract(request, new Facts(this.#trust, request, plan, bytes))
     } catch (error) {
       // The operator's own function: a request that it cannot read has no key, and is still served.
       this.#config.logger.warn(
@@ -92,6 +88,31 @@ export class RoutingKey {
       )
       return undefined
     }
+  }
+}
+
+/** What is known of one request, looked for when it is asked for. */
+class Facts implements KeyFacts {
+  readonly #trust: Trust
+  readonly #request: KeyRequest
+  readonly #plan: BodyPlan
+  readonly #bytes: Buffer | undefined
+  #json: { value: unknown } | undefined
+
+  constructor(trust: Trust, request: KeyRequest, plan: BodyPlan, bytes: Buffer | undefined) {
+    this.#trust = trust
+    this.#request = request
+    this.#plan = plan
+    this.#bytes = bytes
+  }
+
+  clientAddress(): string {
+    return this.#trust.clientAddress(this.#request)
+  }
+
+  jsonBody(): unknown {
+    this.#json ??= { value: parsedJson(this.#request, this.#plan, this.#bytes) }
+    return this.#json.value
   }
 }
 

@@ -1,6 +1,8 @@
-import { type AgentOptions, Agent as HttpAgent } from 'node:http'
+import { type AgentOptions, Agent as HttpAgent, type IncomingMessage } from 'node:http'
 import { Agent as HttpsAgent } from 'node:https'
-import { isIP } from 'node:net'
+import { isIP, Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
+import { valuesOf } from '../http/header-fields.ts'
 import type { UpstreamTlsOptions } from '../options.ts'
 import type { Target } from './transport.ts'
 
@@ -25,9 +27,9 @@ export class ConnectionPools {
     const origin = originOf(target)
     let agent = this.#agents.get(origin)
     if (!agent) {
-      const { connectionsPerUpstream: maxSockets, idleMs: timeout } = this.#options
-      // With a timeout of its own Node's agent also keeps to the upstream's (`Keep-Alive: timeout=5`).
-      agent = this.#create(target, { keepAlive: true, maxSockets, maxFreeSockets: maxSockets, timeout })
+      const { connectionsPerUpstream: maxSockets, idleMs } = this.#options
+      agent = this.#create(target, { keepAlive: true, maxSockets, maxFreeSockets: maxSockets })
+      agent.keepSocketAlive = (socket) => keepIdle(socket, idleMs)
       this.#agents.set(origin, agent)
     }
     return agent
@@ -56,7 +58,8 @@ export class ConnectionPools {
   }
 
   #create(target: Target, options: AgentOptions): HttpAgent {
-    if (target.protocol === 'http:') return new HttpAgent(options)
+    // Without a name for TLS, which is not spoken here, Node looks for one with each request.
+    if (target.protocol === 'http:') return new HttpAgent({ ...options, servername: '' } as AgentOptions)
     const { ca, cert, key, servername } = this.#options.tls
     return new HttpsAgent({
       ...options,
@@ -67,6 +70,33 @@ export class ConnectionPools {
       servername: servername ?? (isIP(target.hostname) ? '' : target.hostname),
     })
   }
+}
+
+/** How long each upstream's connection may be idle by its own word, in milliseconds. */
+const announced = new WeakMap<Socket, number>()
+
+/** Takes an upstream's word on how long it keeps an idle connection (`Keep-Alive: timeout=5`). */
+export function noteKeepAlive({ socket, rawHeaders }: IncomingMessage): void {
+  const seconds = /\btimeout=(\d+)/.exec(valuesOf(rawHeaders, 'keep-alive') ?? '')?.[1]
+  if (seconds !== undefined && announced.get(socket) !== Number(seconds) * 1_000)
+    announced.set(socket, Number(seconds) * 1_000)
+}
+
+/** What is between our sending and the upstream's closing: a second is Node's own measure from version 24 on. */
+const marginMs = 1_000
+
+/**
+ * Keeps a connection for the next request, for as long as it may be idle. In place of Node's, which sets and takes off
+ * timeouts with each request.
+ */
+function keepIdle(socket: Duplex, longestMs: number): boolean {
+  if (!(socket instanceof Socket)) return false
+  const idleMs = Math.min(longestMs, (announced.get(socket) ?? Number.POSITIVE_INFINITY) - marginMs)
+  if (idleMs <= 0) return false
+  if (socket.timeout !== idleMs) socket.setTimeout(idleMs)
+  socket.setKeepAlive(true, 1_000)
+  socket.unref()
+  return true
 }
 
 function originOf(target: Target): string {

@@ -1,4 +1,5 @@
 import type { ClientRequest, IncomingMessage } from 'node:http'
+import { noteKeepAlive } from './connection-pools.ts'
 import { Exchange } from './exchange.ts'
 import type { Deadlines } from './phase-timer.ts'
 import { MessageResponse } from './responses.ts'
@@ -79,6 +80,7 @@ export class HttpProxyAttempt extends Exchange<AttemptOutcome> implements Attemp
   }
 
   #respond(message: IncomingMessage): void {
+    noteKeepAlive(message)
     const response = new MessageResponse(message, () => this.#isBroken)
     if (response.status >= 100) this.settle({ kind: 'responded', response })
     else {

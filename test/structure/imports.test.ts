@@ -8,7 +8,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   key: ['errors.ts'],
   http: ['errors.ts', 'type:key/key-source.ts', 'type:options.ts'],
   health: ['type:clock.ts', 'type:options.ts'],
-  transport: ['errors.ts', 'type:clock.ts', 'type:options.ts'],
+  transport: ['http/', 'errors.ts', 'type:clock.ts', 'type:options.ts'],
   topology: ['clock.ts', 'errors.ts', 'known-options.ts', 'logger.ts'],
   'topology/etcd': ['topology/', 'clock.ts', 'errors.ts', 'known-options.ts', 'logger.ts'],
   balancer: [
