@@ -1,6 +1,7 @@
 import type { ServerResponse } from 'node:http'
 import type { KeyRequest } from '../key/key-source.ts'
 import type { RequestOutcome } from '../observe/events.ts'
+import type { Placed } from '../unordered-list.ts'
 import type { Failure } from './failure.ts'
 import { answerFailure, breakOff } from './respond.ts'
 
@@ -13,8 +14,11 @@ export interface Ending {
 }
 
 /** The client's end of one request or upgrade. */
-export abstract class Client {
+export abstract class Client implements Placed {
   readonly request: KeyRequest
+  place = -1
+  /** Held against a limit of its own (see `Admission`). */
+  isLongLived = false
   #gone = false
   #onGone: (() => void) | undefined
   #isClosed = false

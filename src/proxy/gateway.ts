@@ -7,6 +7,7 @@ import type { RetryBudget } from '../retry/retry-budget.ts'
 import type { TopologyRefresher } from '../retry/topology-refresher.ts'
 import type { Deadlines } from '../transport/phase-timer.ts'
 import type { AttemptTimeouts, Transport } from '../transport/transport.ts'
+import { UnorderedList } from '../unordered-list.ts'
 import type { Client } from './client.ts'
 import { type Failure, failures } from './failure.ts'
 import type { Readiness } from './readiness.ts'
@@ -36,8 +37,8 @@ export class Admission {
   readonly #limit: number
   #onIdle: (() => void) | undefined
   #closing = false
-  readonly #served = new Set<Client>()
-  readonly #longLived = new Set<Client>()
+  readonly #served = new UnorderedList<Client>()
+  #longLived = 0
 
   constructor(limit: number) {
     this.#limit = limit
@@ -46,7 +47,7 @@ export class Admission {
   /** Why no further request is taken just now. */
   get refusal(): Failure | undefined {
     if (this.#closing) return failures.closing
-    return this.#served.size - this.#longLived.size >= this.#limit ? failures.overloaded : undefined
+    return this.#served.size - this.#longLived >= this.#limit ? failures.overloaded : undefined
   }
 
   enter(client: Client): void {
@@ -55,12 +56,13 @@ export class Admission {
 
   /** It stays for long, and is held against a limit of its own from here on. */
   exempt(client: Client): void {
-    this.#longLived.add(client)
+    if (!client.isLongLived) this.#longLived += 1
+    client.isLongLived = true
   }
 
   leave(client: Client): void {
-    this.#served.delete(client)
-    this.#longLived.delete(client)
+    this.#served.remove(client)
+    if (client.isLongLived) this.#longLived -= 1
     if (this.#served.size === 0) this.#onIdle?.()
   }
 

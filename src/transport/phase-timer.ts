@@ -1,4 +1,5 @@
 import type { Clock, Timer } from '../clock.ts'
+import { type Placed, UnorderedList } from '../unordered-list.ts'
 
 /** Milliseconds that a deadline may be late for each hundred of its kind: looking through them costs time as well. */
 const LATENESS_MS_PER_HUNDRED = 1
@@ -9,7 +10,7 @@ const LATENESS_MS_PER_HUNDRED = 1
  */
 export class Deadlines {
   readonly #clock: Clock
-  readonly #running: PhaseTimer[] = []
+  readonly #running = new UnorderedList<PhaseTimer>()
   #timer: Timer | undefined
   #nextLook = Number.POSITIVE_INFINITY
 
@@ -23,15 +24,12 @@ export class Deadlines {
 
   /** From now on `timer` is looked at. */
   add(timer: PhaseTimer): void {
-    timer.place = this.#running.push(timer) - 1
+    this.#running.add(timer)
     this.expect(timer.due)
   }
 
   remove(timer: PhaseTimer): void {
-    const last = this.#running.pop()
-    if (last === undefined || last === timer) return
-    this.#running[timer.place] = last
-    last.place = timer.place
+    this.#running.remove(timer)
   }
 
   /** One of them may be due at `due`. */
@@ -45,19 +43,18 @@ export class Deadlines {
   /** None of them is reached any more. */
   close(): void {
     this.#timer?.cancel()
-    this.#running.length = 0
+    this.#running.clear()
   }
 
   readonly #look = (): void => {
     const now = this.#clock.now()
     this.#timer = undefined
     this.#nextLook = Number.POSITIVE_INFINITY
-    const reached = this.#running.filter(({ due }) => due <= now + 0.5)
-    for (const timer of reached) timer.reach()
-    if (this.#running.length === 0) return
+    for (const timer of this.#running) if (timer.due <= now + 0.5) timer.reach()
+    if (this.#running.size === 0) return
     let first = Number.POSITIVE_INFINITY
     for (const { due } of this.#running) first = Math.min(first, due)
-    this.expect(Math.max(first, now + (this.#running.length * LATENESS_MS_PER_HUNDRED) / 100))
+    this.expect(Math.max(first, now + (this.#running.size * LATENESS_MS_PER_HUNDRED) / 100))
   }
 }
 
@@ -65,14 +62,13 @@ export class Deadlines {
  * The one deadline of an attempt: whichever phase it is in, `onTimeout` is called once that phase has lasted too long.
  * A phase that makes progress is kept alive with `touch`.
  */
-export class PhaseTimer {
+export class PhaseTimer implements Placed {
   readonly #deadlines: Deadlines
   readonly #onTimeout: () => void
   #limit = 0
   #isRunning = false
   /** Clock time of the deadline. */
   due = Number.POSITIVE_INFINITY
-  /** Where `deadlines` keeps it. */
   place = -1
 
   constructor(deadlines: Deadlines, onTimeout: () => void) {

@@ -26,7 +26,8 @@ const tickMs = 10
 export class Traffic {
   readonly requests: Sent[] = []
   readonly #options: TrafficOptions
-  readonly #agents = Array.from({ length: clients }, () => new Agent({ keepAlive: true }))
+  // Node's server closes a connection that idles for 5 s: what is sent in that moment would be lost by the client's doing.
+  readonly #agents = Array.from({ length: clients }, () => new Agent({ keepAlive: true, timeout: 3_000 }))
   readonly #started = performance.now()
   readonly #timer: NodeJS.Timeout
   #pending = 0
