@@ -4,7 +4,7 @@ import { fault, scaled, sleep } from './fault.ts'
 
 fault('all upstreams down, then up', async (stage) => {
   const upstreams = await stage.upstreams('a', 'b', 'c')
-  const openMs = scaled(1_000, 5_000)
+  const openMs = scaled(3_000, 5_000) // long enough for a process to start in half of it, on a busy machine too
   let attempts = 0
   const { proxy, port } = await stage.gatewayTo(upstreams, {
     circuitBreaker: { openMs },
@@ -20,7 +20,7 @@ fault('all upstreams down, then up', async (stage) => {
   const ejected = performance.now()
   const answer = await fetch(`http://127.0.0.1:${port}/`)
   // Within the first open period: a later one is twice as long.
-  await sleep(openMs / 2)
+  await sleep(openMs / 6)
   await Promise.all(upstreams.map((upstream) => upstream.restart()))
   const up = performance.now()
   await eventually(
