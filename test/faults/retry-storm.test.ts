@@ -37,10 +37,10 @@ fault('all upstreams down, then up', async (stage) => {
   expect(took).toBeLessThan(openMs * 1.1 + 500) // with the jitter, and time to be asked
   const whileDown = account.requests.filter(({ at }) => at > ejected && at < up)
   expect(whileDown.length).toBeGreaterThan(50)
-  for (const { result, tookMs } of whileDown) {
-    expect(result).toBe('503')
-    expect(tookMs).toBeLessThan(500)
-  }
+  for (const { result } of whileDown) expect(result).toBe('503')
+  // At once: a single one may meet a pause of the machine, most do not.
+  const waits = whileDown.map(({ tookMs = 0 }) => tookMs).sort((one, other) => one - other)
+  expect(waits[Math.floor(waits.length / 2)]).toBeLessThan(100)
   for (const { at, tookMs = 0 } of account.failed) {
     expect(at + tookMs).toBeGreaterThan(down)
     expect(at).toBeLessThan(up + took)
