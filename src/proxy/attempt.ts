@@ -44,13 +44,13 @@ export async function attemptOnce(
 }
 
 /** Does what the verdict says. */
-async function act(
+function act(
   gateway: Gateway,
   prepared: PreparedRequest,
   lease: Lease,
   attempt: number,
   judged: { sent: Attempt; outcome: AttemptOutcome; verdict: Verdict },
-): Promise<Ending | RetryPlan> {
+): Ending | RetryPlan | Promise<Ending> {
   const { sent, outcome, verdict } = judged
   const { health, next } = verdict
   const upstream = lease.spec.id
@@ -67,7 +67,7 @@ async function act(
   if (giveUp) gateway.events.emit('giveUp', { upstream, attempt, reason: giveUp })
   if (outcome.kind === 'responded' && outcome.response.status !== 421) {
     try {
-      return await passOn(gateway, prepared, lease, attempt, { sent, response: outcome.response })
+      return passOn(gateway, prepared, lease, attempt, { sent, response: outcome.response })
     } catch (error) {
       sent.abort() // the operator's `onResponse` threw: nobody reads this answer
       throw error

@@ -5,7 +5,7 @@ import { attemptOnce } from './attempt.ts'
 import { type Client, type Ending, HttpClient } from './client.ts'
 import { type Failure, failures } from './failure.ts'
 import type { Gateway } from './gateway.ts'
-import { prepare } from './prepare.ts'
+import { type PreparedRequest, prepare } from './prepare.ts'
 import { tryOwners } from './try-owners.ts'
 
 /** Serves one request from its key to the end of its answer. Never rejects. */
@@ -13,9 +13,18 @@ export function serve(gateway: Gateway, request: KeyRequest, response: ServerRes
   return account(gateway, new HttpClient(request, response), serveHttp)
 }
 
-async function serveHttp(gateway: Gateway, client: HttpClient): Promise<Ending> {
-  const preparing = prepare(gateway, client)
-  const prepared = preparing instanceof Promise ? await preparing : preparing
+function serveHttp(gateway: Gateway, client: HttpClient): Ending | Promise<Ending> {
+  const prepared = prepare(gateway, client)
+  return prepared instanceof Promise
+    ? prepared.then((late) => serveOwned(gateway, client, late))
+    : serveOwned(gateway, client, prepared)
+}
+
+function serveOwned(
+  gateway: Gateway,
+  client: HttpClient,
+  prepared: PreparedRequest | Failure,
+): Ending | Promise<Ending> {
   if ('code' in prepared) return client.fail(prepared)
   return tryOwners(gateway, client, prepared, (lease, attempt) =>
     attemptOnce(gateway, prepared, lease, attempt),
@@ -26,7 +35,7 @@ async function serveHttp(gateway: Gateway, client: HttpClient): Promise<Ending> 
 export async function account<SomeClient extends Client>(
   gateway: Gateway,
   client: SomeClient,
-  serveIt: (gateway: Gateway, client: SomeClient, started: number) => Promise<Ending>,
+  serveIt: (gateway: Gateway, client: SomeClient, started: number) => Ending | Promise<Ending>,
 ): Promise<void> {
   const { config, admission, balancer, readiness, events } = gateway
   const started = config.clock.now()

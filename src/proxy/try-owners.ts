@@ -20,7 +20,7 @@ export async function tryOwners(
   if (key.longLived) admission.exempt(client)
   budget.recordRequest()
   const tried: Upstream[] = []
-  const choice = { ...key, tried }
+  const choice: Choice = { position: key.position, longLived: key.longLived, tried }
   let last: RetryPlan | undefined
   let chosen = balancer.choose(choice)
   for (let attempt = 1; ; attempt += 1) {

@@ -24,13 +24,12 @@ export class ConnectionPools {
   }
 
   agentFor(target: Target): HttpAgent {
-    const origin = originOf(target)
-    let agent = this.#agents.get(origin)
+    let agent = this.#agents.get(target.origin)
     if (!agent) {
       const { connectionsPerUpstream: maxSockets, idleMs } = this.#options
       agent = this.#create(target, { keepAlive: true, maxSockets, maxFreeSockets: maxSockets })
       agent.keepSocketAlive = (socket) => keepIdle(socket, idleMs)
-      this.#agents.set(origin, agent)
+      this.#agents.set(target.origin, agent)
     }
     return agent
   }
@@ -41,7 +40,7 @@ export class ConnectionPools {
   }
 
   retain(targets: readonly Target[]): void {
-    const kept = new Set(targets.map(originOf))
+    const kept = new Set(targets.map(({ origin }) => origin))
     for (const [origin, agent] of this.#agents) {
       if (kept.has(origin)) continue
       this.#agents.delete(origin)
@@ -97,8 +96,4 @@ function keepIdle(socket: Duplex, longestMs: number): boolean {
   socket.setKeepAlive(true, 1_000)
   socket.unref()
   return true
-}
-
-function originOf(target: Target): string {
-  return `${target.protocol}//${target.host}`
 }

@@ -9,6 +9,8 @@ export interface Target {
   readonly port: number
   /** `host:port` as a `Host` header says it. */
   readonly host: string
+  /** Scheme, host and port. */
+  readonly origin: string
   /** Path that stands before every request's own, without a slash at its end; often ''. */
   readonly basePath: string
 }
@@ -161,6 +163,7 @@ export function targetOf(url: string): Target {
     hostname: parsed.hostname.replace(/^\[|\]$/g, ''),
     port: parsed.port === '' ? (protocol === 'https:' ? 443 : 80) : Number(parsed.port),
     host: parsed.host,
+    origin: `${protocol}//${parsed.host}`,
     basePath: parsed.pathname.replace(/\/$/, ''),
   }
 }
