@@ -3,7 +3,7 @@ import type { Clock, Timer } from '../clock.ts'
 /** Rest after a run, as a multiple of what the run took: work that never stops coming takes a fifth of the time. */
 const REST = 4
 /** Longest rest, in milliseconds: one slow run, as the first of a process is, must not keep a change back for long. */
-const LONGEST_REST_MS = 100
+const LONGEST_REST_MS = 500
 
 /**
  * Runs work when asked: at once, unless the last run was so recent or so long that it must rest first. What is asked

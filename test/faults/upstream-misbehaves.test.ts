@@ -82,7 +82,8 @@ fault('an upstream resets within the body', async (stage) => {
   const broken = [...account.failed, ...account.unsafeFailed]
   expect(broken.length).toBeGreaterThan(0)
   for (const { result, at } of broken) {
-    expect(result).toBe('aborted')
+    // What a client calls it depends on what it reads first: the end without the whole body, or the reset.
+    expect(['aborted', 'ECONNRESET']).toContain(result)
     expect(at).toBeGreaterThan(started - 100)
   }
   // The breaker ends it.

@@ -35,14 +35,14 @@ it('runs at once, then rests four times as long as it worked', () => {
   expect(runs).toEqual([0, 50, 1060])
 })
 
-it('never rests for longer than 100 ms', () => {
+it('never rests for longer than 500 ms', () => {
   const { clock, runs, pacer } = makePacer(5000)
   pacer.ask()
   pacer.ask()
-  clock.advance(99)
+  clock.advance(499)
   expect(runs).toEqual([0])
   clock.advance(1)
-  expect(runs).toEqual([0, 5100])
+  expect(runs).toEqual([0, 5500])
 })
 
 it('makes nobody wait whose work takes no time', () => {
