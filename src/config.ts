@@ -109,7 +109,7 @@ export const optionsSchema = z.strictObject({
     longLivedPerUpstream: limit.default(Number.POSITIVE_INFINITY),
     ringPoints: positive.max(8_000_000).default(4_000_000),
   }),
-  transport: z.enum(['http-proxy']).default('http-proxy'),
+  transport: z.enum(['http-proxy', 'undici']).default('http-proxy'),
   upstreamTls: optional(
     z
       .strictObject({

@@ -27,7 +27,7 @@ export interface ConsistentHashProxyOptions {
   timeouts?: TimeoutOptions | undefined
   limits?: LimitOptions | undefined
   /** Which HTTP client talks to the upstreams. @default 'http-proxy' */
-  transport?: 'http-proxy' | undefined
+  transport?: 'http-proxy' | 'undici' | undefined
   /** TLS towards `https:` upstreams, which are verified by default. */
   upstreamTls?: UpstreamTlsOptions | undefined
   /** `Host` header the upstream sees: the client's, or the upstream's own. @default 'preserve' */

@@ -22,6 +22,7 @@ import type { Topology } from './topology/topology.ts'
 import { HttpProxyTransport } from './transport/http-proxy-transport.ts'
 import { Deadlines } from './transport/phase-timer.ts'
 import type { AttemptTimeouts, Transport } from './transport/transport.ts'
+import { UndiciTransport } from './transport/undici-transport.ts'
 
 /** Everything that one proxy consists of. Two proxies in one process share nothing. */
 export interface Parts {
@@ -86,10 +87,12 @@ async function closeAll(parts: readonly ({ close(): unknown } | undefined)[]): P
   for (const part of parts) await part?.close()
 }
 
-function createTransport({ limits, timeouts, upstreamTls }: Config, deadlines: Deadlines): Transport {
-  const { connectionsPerUpstream } = limits
-  return new HttpProxyTransport(
-    { connectionsPerUpstream, idleMs: timeouts.idleMs, tls: upstreamTls },
+const transports = { 'http-proxy': HttpProxyTransport, undici: UndiciTransport }
+
+function createTransport(config: Config, deadlines: Deadlines): Transport {
+  const { connectionsPerUpstream } = config.limits
+  return new transports[config.transport](
+    { connectionsPerUpstream, idleMs: config.timeouts.idleMs, tls: config.upstreamTls },
     deadlines,
   )
 }

@@ -1,9 +1,9 @@
 // The only writer to a client's response: of upstreams' answers and of our own.
 
-import { type IncomingHttpHeaders, type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http'
+import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http'
 import { finished } from 'node:stream'
 import { hasBody } from '../http/framing.ts'
-import { inPairs } from '../http/header-fields.ts'
+import { inPairs, valuesOf } from '../http/header-fields.ts'
 import type { Failure } from './failure.ts'
 
 /** Answers the client ourselves; behind an answer that has begun only the connection can be broken. */
@@ -52,13 +52,14 @@ export function breakOff(response: ServerResponse): void {
 export function writeEarlyHints(
   request: IncomingMessage,
   response: ServerResponse,
-  { link }: IncomingHttpHeaders,
+  rawHeaders: readonly string[],
 ): void {
+  const link = valuesOf(rawHeaders, 'link')
   // RFC 9110 §15.2: HTTP/1.0 knows no informational answers.
   if (link === undefined || request.httpVersion === '1.0' || response.headersSent || response.destroyed)
     return
   try {
-    response.writeEarlyHints({ link: [link].flat().flatMap((links) => links.split(/,\s*(?=<)/)) })
+    response.writeEarlyHints({ link: link.split(/,\s*(?=<)/) })
   } catch {
     // Node checks the form of a link; a hint that it does not like is no loss.
   }

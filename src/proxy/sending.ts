@@ -1,4 +1,3 @@
-import type { IncomingHttpHeaders } from 'node:http'
 import type { Readable } from 'node:stream'
 import type { Lease } from '../balancer/lease.ts'
 import type { Clock } from '../clock.ts'
@@ -46,7 +45,7 @@ export class Sending implements OutgoingBody, Pick<AttemptOptions, 'onInformatio
       timeouts: attemptTimeouts,
       totalMs,
       freshConnection,
-      onInformation: (status, headers) => this.onInformation(status, headers),
+      onInformation: (status, rawHeaders) => this.onInformation(status, rawHeaders),
     })
   }
 
@@ -66,8 +65,8 @@ export class Sending implements OutgoingBody, Pick<AttemptOptions, 'onInformatio
     return forwardableTrailers(this.#client.request.rawTrailers, topologyHeaderNames)
   }
 
-  onInformation(status: number, headers: IncomingHttpHeaders): void {
+  onInformation(status: number, rawHeaders: readonly string[]): void {
     // Only 103 is for the client; 100 has been answered, and 102 keeps nobody's connection alive here.
-    if (status === 103) writeEarlyHints(this.#client.request, this.#client.response, headers)
+    if (status === 103) writeEarlyHints(this.#client.request, this.#client.response, rawHeaders)
   }
 }

@@ -71,6 +71,9 @@ export class ConnectionPools {
   }
 }
 
+/** Milliseconds of silence after which TCP asks whether the other side is still there. Node's own agents have it so. */
+export const pooledSocketKeepAliveMs = 1_000
+
 /** How long each upstream's connection may be idle by its own word, in milliseconds. */
 const announced = new WeakMap<Socket, number>()
 
@@ -82,7 +85,7 @@ export function noteKeepAlive({ socket, rawHeaders }: IncomingMessage): void {
 }
 
 /** What is between our sending and the upstream's closing: a second is Node's own measure from version 24 on. */
-const marginMs = 1_000
+export const marginMs = 1_000
 
 /**
  * Keeps a connection for the next request, for as long as it may be idle. In place of Node's, which sets and takes off
@@ -93,7 +96,7 @@ function keepIdle(socket: Duplex, longestMs: number): boolean {
   const idleMs = Math.min(longestMs, (announced.get(socket) ?? Number.POSITIVE_INFINITY) - marginMs)
   if (idleMs <= 0) return false
   if (socket.timeout !== idleMs) socket.setTimeout(idleMs)
-  socket.setKeepAlive(true, 1_000)
+  socket.setKeepAlive(true, pooledSocketKeepAliveMs)
   socket.unref()
   return true
 }

@@ -1,7 +1,4 @@
-import type { ClientRequest } from 'node:http'
 import { type Deadlines, PhaseTimer } from './phase-timer.ts'
-import type { OutgoingRequest } from './transport.ts'
-import { whenConnected } from './when-connected.ts'
 
 /** The ends that a request and an upgrade have in common. */
 type CommonOutcome =
@@ -12,35 +9,27 @@ type CommonOutcome =
 type Stage = 'queued' | 'connecting' | 'new' | 'reused'
 
 /**
- * One client request under way: settles its outcome once, knows whether the connection stood (before that nothing
- * was sent), and limits the phase it is in.
+ * One exchange with an upstream under way: settles its outcome once, knows whether the connection stood (before that
+ * nothing was sent), and limits the phase it is in.
  */
 export abstract class Exchange<Outcome extends { kind: string }> {
   readonly outcome: Promise<Outcome | CommonOutcome>
   protected readonly timer: PhaseTimer
-  readonly #request: OutgoingRequest
   readonly #connectMs: number
   readonly #deadlines: Deadlines
   #deadline: number
   #resolve: (outcome: Outcome | CommonOutcome) => void = () => {}
-  #clientRequest: ClientRequest | undefined
   #stage: Stage = 'queued'
   #settled = false
 
   /** `totalMs`: how long all the waiting may take together. */
-  protected constructor(
-    request: OutgoingRequest,
-    connectMs: number,
-    deadlines: Deadlines,
-    totalMs = Number.POSITIVE_INFINITY,
-  ) {
-    this.#request = request
+  protected constructor(connectMs: number, deadlines: Deadlines, totalMs = Number.POSITIVE_INFINITY) {
     this.#connectMs = connectMs
     this.#deadlines = deadlines
     this.#deadline = deadlines.now() + totalMs
     this.timer = new PhaseTimer(deadlines, () => {
       this.settle(this.tooLate())
-      this.#clientRequest?.destroy()
+      this.destroy()
     })
     this.outcome = new Promise((resolve) => {
       this.#resolve = resolve
@@ -49,7 +38,7 @@ export abstract class Exchange<Outcome extends { kind: string }> {
 
   abort(): void {
     this.settle({ kind: 'aborted' })
-    this.#clientRequest?.destroy()
+    this.destroy()
   }
 
   fail(error: Error): void {
@@ -58,10 +47,6 @@ export abstract class Exchange<Outcome extends { kind: string }> {
 
   protected get settled(): boolean {
     return this.#settled
-  }
-
-  protected get clientRequest(): ClientRequest | undefined {
-    return this.#clientRequest
   }
 
   protected get isConnected(): boolean {
@@ -73,16 +58,9 @@ export abstract class Exchange<Outcome extends { kind: string }> {
     return this.#stage === 'reused'
   }
 
-  /** Takes the client request before anything of it is sent. `queueMs`: how long it may wait for a free connection. */
-  protected start(clientRequest: ClientRequest, queueMs: number): void {
-    this.#clientRequest = clientRequest
-    clientRequest.path = this.#request.path
-    this.wait(queueMs)
-    whenConnected(clientRequest, this)
-  }
-
   /** The connection is being made. */
   connecting(): void {
+    if (this.#stage === 'connecting') return
     this.#stage = 'connecting'
     this.wait(this.#connectMs)
   }
@@ -94,6 +72,13 @@ export abstract class Exchange<Outcome extends { kind: string }> {
   }
 
   protected abstract onConnected(): void
+
+  /** Gives up the connection, and whatever is under way on it. */
+  protected abstract destroy(): void
+
+  protected now(): number {
+    return this.#deadlines.now()
+  }
 
   /** Begins a phase of waiting for the upstream. */
   protected wait(milliseconds: number): void {

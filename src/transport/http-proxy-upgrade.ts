@@ -4,21 +4,28 @@ import { Exchange } from './exchange.ts'
 import type { Deadlines } from './phase-timer.ts'
 import { MessageRefusal } from './responses.ts'
 import type { OutgoingRequest, UpgradeAttempt, UpgradeOptions, UpgradeOutcome } from './transport.ts'
+import { whenConnected } from './when-connected.ts'
 
 /** One WebSocket handshake with one upstream. Until the sockets are joined, the client's may still go to another one. */
 export class HttpProxyUpgrade extends Exchange<UpgradeOutcome> implements UpgradeAttempt {
+  readonly #path: string
   readonly #options: UpgradeOptions
+  #clientRequest: ClientRequest | undefined
   /** The upstream's socket, from its consent until it is joined. */
   #waiting: Duplex | undefined
 
   constructor(request: OutgoingRequest, options: UpgradeOptions, deadlines: Deadlines) {
-    super(request, options.timeouts.connectMs, deadlines)
+    super(options.timeouts.connectMs, deadlines)
+    this.#path = request.path
     this.#options = options
   }
 
   /** Called by `http-proxy` with the client request that it made and has not sent yet. */
   begin(clientRequest: ClientRequest): void {
-    this.start(clientRequest, this.#options.timeouts.connectMs)
+    this.#clientRequest = clientRequest
+    clientRequest.path = this.#path
+    this.wait(this.#options.timeouts.connectMs)
+    whenConnected(clientRequest, this)
   }
 
   protected override onConnected(): void {
@@ -31,7 +38,7 @@ export class HttpProxyUpgrade extends Exchange<UpgradeOutcome> implements Upgrad
    * waits for `join`.
    */
   takeOver(): void {
-    const { clientRequest } = this
+    const clientRequest = this.#clientRequest
     if (!clientRequest) return
     const joiners = clientRequest.listeners('upgrade')
     clientRequest.removeAllListeners('error').on('error', (error) => this.fail(error))
@@ -54,8 +61,8 @@ export class HttpProxyUpgrade extends Exchange<UpgradeOutcome> implements Upgrad
     })
   }
 
-  override abort(): void {
-    super.abort()
+  protected override destroy(): void {
+    this.#clientRequest?.destroy()
     this.#waiting?.destroy() // Node's request let go of it with the upgrade
   }
 

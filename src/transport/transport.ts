@@ -1,4 +1,4 @@
-import type { IncomingMessage, OutgoingHttpHeaders } from 'node:http'
+import type { OutgoingHttpHeaders } from 'node:http'
 import type { Duplex, Readable } from 'node:stream'
 
 /** Where an attempt goes: an upstream's address, split once. */
@@ -27,7 +27,7 @@ export interface OutgoingRequest {
 
 /** The body of one attempt. */
 export interface OutgoingBody {
-  /** Called once the connection stands: until then nothing of the body is consumed. */
+  /** Called once at most. Nothing is read of it before the connection stands. */
   open(): Readable
   /** Names and values of trailers, known after the body's end. */
   trailers(): readonly [name: string, value: string][]
@@ -57,6 +57,13 @@ export interface ResponseHead {
   readonly statusText: string
   /** Names and values in turn, as received. */
   readonly rawHeaders: readonly string[]
+}
+
+/** Parsers take any three digits for a status, but Node's server throws on these. */
+export function impossibleStatus(status: number): Error | undefined {
+  return status >= 100 && status <= 999
+    ? undefined
+    : new Error(`expected a status from 100 to 999, got ${status}`)
 }
 
 /** An upstream's answer, its body still to come. */
@@ -111,7 +118,7 @@ export interface AttemptOptions {
   /** Use a connection of its own, not one of the pool: it neither waits for one nor takes one away. */
   readonly freshConnection?: boolean
   /** An informational answer (103 Early Hints) came before the final one. */
-  onInformation?(status: number, headers: IncomingMessage['headers']): void
+  onInformation?(status: number, rawHeaders: readonly string[]): void
 }
 
 /**

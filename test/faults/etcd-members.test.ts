@@ -28,7 +28,7 @@ async function startMembers(stage: Stage, first: (cluster: EtcdCluster) => Promi
       await leader.delete(`${prefix}upstreams/b`)
       await put('d')
       const changed = performance.now()
-      await eventually('the change', () => ids().join() === 'a,c,d' && isLive(), 20_000)
+      await eventually('the change', () => ids().join() === 'a,c,d' && isLive(), 35_000)
       stage.converged(changed)
     },
     async end(): Promise<void> {
@@ -68,11 +68,7 @@ fault('one of two endpoints frozen', async (stage) => {
   const leader = await cluster.members.leader()
   // The one that the gateway watches; the leader and the third are a majority.
   const watched = cluster.members.members.find((member) => member !== leader)
-  // The time between a loss and the watch through another endpoint may be too short for a poll to see.
-  const losses: string[] = []
-  cluster.proxy.on('sourceLost', ({ error }) => losses.push(error))
   await watched?.kill('SIGSTOP')
-  await eventually('the loss', () => losses.length > 0, 45_000)
   await cluster.changes()
   await watched?.kill('SIGCONT')
   await cluster.end()

@@ -14,6 +14,7 @@ import { type EtcdProcess, startEtcd } from '../support/etcd.ts'
 import { GatewayProcess, type GatewaySettings } from '../support/gateway-process.ts'
 import { Relay } from '../support/relay.ts'
 import { Traffic, type TrafficOptions } from '../support/traffic.ts'
+import { testedTransport } from '../support/transport.ts'
 import { UpstreamProcess } from '../support/upstream-process.ts'
 
 /** The long form takes faults as long as they are named, one at a time; the short form scales them down. */
@@ -25,7 +26,7 @@ export const scaled = <T>(short: T, whole: T): T => (long ? whole : short)
 /** What one fault did, as `npm run test:faults -- --json FILE` writes it. */
 export interface FaultResult {
   readonly name: string
-  readonly transport: 'http-proxy'
+  readonly transport: typeof testedTransport
   sent: number
   /** Idempotent requests without a good answer. */
   failed: number
@@ -60,7 +61,7 @@ export class Stage {
 
   constructor(name: string) {
     this.result = {
-      ...{ name, transport: 'http-proxy', sent: 0, failed: 0, lost: 0, executedTwice: 0 },
+      ...{ name, transport: testedTransport, sent: 0, failed: 0, lost: 0, executedTwice: 0 },
       ...{ convergedMs: null, perSecond: 0, holds: false },
     }
   }
@@ -96,7 +97,7 @@ export class Stage {
   async gateway(
     options: Omit<ConsistentHashProxyOptions, 'key'> & Partial<Pick<ConsistentHashProxyOptions, 'key'>>,
   ): Promise<StageGateway> {
-    const proxy = consistentHashProxy({ key: 'header:x-user-id', ...options })
+    const proxy = consistentHashProxy({ key: 'header:x-user-id', transport: testedTransport, ...options })
     // Node's server looks only every 30 s for what takes too long to arrive.
     const server = createServer({ connectionsCheckingInterval: 500 }, proxy)
     await new Promise<void>((resolve) => {

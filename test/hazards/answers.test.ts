@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { metricOf } from '../support/metrics.ts'
 import { call, startGatewayTo, startRawUpstream } from '../support/raw-http.ts'
 import { eventually, startUpstream } from '../support/servers.ts'
+import { testedTransport } from '../support/transport.ts'
 import { RawClient } from '../support/web-sockets.ts'
 
 /** An upstream that gives every request this raw answer, and ends the connection if `end`. */
@@ -33,8 +34,9 @@ describe('an answer without a body', () => {
     expect(answers[2]).toBe('')
     expect(client.ended).toBe(false)
     expect(gateway.proxy.status().inFlight).toBe(0)
-    // Both came on one connection: the pool got it back.
-    expect(upstream.received).toHaveLength(1)
+    // Both came on one connection: the pool got it back. Undici misses the body that the length speaks of, and closes.
+    const isMissed = testedTransport === 'undici' && method === 'GET'
+    expect(upstream.received).toHaveLength(isMissed ? 2 : 1)
   })
 })
 

@@ -97,7 +97,7 @@ const wrongValues: [option: string, value: unknown, expected: string, shown?: st
   ['limits.inFlight', 'all', 'a finite number or Infinity', "'all'"],
   ['limits.longLivedPerUpstream', 0.5, 'a whole number or Infinity'],
   ['limits.ringPoints', 9_000_000, 'at most 8000000'],
-  ['transport', 'undici', "'http-proxy'", "'undici'"],
+  ['transport', 'got', "'http-proxy' or 'undici'", "'got'"],
   ['upstreamTls', true, 'an object with options'],
   ['upstreamTls.ca', 5, 'a string or a Buffer or a list'],
   ['upstreamTls.cert', 'no PEM', 'a certificate in PEM', "'no PEM'"],

@@ -133,4 +133,5 @@ test('only the composition root and the rooms themselves know Prometheus and the
     )
   expect(importers('prom-client')).toEqual(new Set(['observe', 'parts.ts']))
   expect(importers('http-proxy')).toEqual(new Set(['transport']))
+  expect(importers('undici')).toEqual(new Set(['transport']))
 })

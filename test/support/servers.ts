@@ -7,6 +7,7 @@ import {
   type ConsistentHashProxyOptions,
   consistentHashProxy,
 } from '../../src/index.ts'
+import { testedTransport } from './transport.ts'
 
 /** What an upstream received of one request. */
 export interface Received {
@@ -125,7 +126,7 @@ export async function startGateway(
   options: ConsistentHashProxyOptions,
   mount: (app: Express) => void = () => {},
 ): Promise<TestGateway> {
-  const proxy = consistentHashProxy(options)
+  const proxy = consistentHashProxy({ transport: testedTransport, ...options })
   const app = express()
   mount(app)
   app.use(proxy)

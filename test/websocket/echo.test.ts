@@ -88,7 +88,7 @@ describe('an open WebSocket', () => {
     expect(metrics).toContain('consistent_hash_proxy_in_flight{upstream="a"} 0')
     socket.close()
     await eventually('the slot', () => gateway.proxy.status().upstreams[0]?.longLived === 0)
-    expect(rooms[0]?.open.size).toBe(0)
+    await eventually('the upstream to see it', () => rooms[0]?.open.size === 0)
     await eventually('the end of the request', () => ended.length > 0)
     expect(ended).toMatchObject([{ status: 101, outcome: 'answered', upstream: 'a' }])
     expect(await gateway.proxy.metrics?.metrics()).not.toMatch(/request_duration_seconds_count\{.*\} [1-9]/)

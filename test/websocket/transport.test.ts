@@ -1,17 +1,12 @@
 import { PassThrough } from 'node:stream'
 import { expect, test } from 'vitest'
-import { systemClock } from '../../src/clock.ts'
-import { HttpProxyTransport } from '../../src/transport/http-proxy-transport.ts'
-import { Deadlines } from '../../src/transport/phase-timer.ts'
 import { targetOf } from '../../src/transport/transport.ts'
 import { startUpstream } from '../support/servers.ts'
+import { startTransport } from '../support/transport.ts'
 
 test('an upgrade that cannot even be begun has no hand in the next one', async () => {
   const upstream = await startUpstream('a', (_request, response) => setTimeout(() => response.end(), 100))
-  const transport = new HttpProxyTransport(
-    { connectionsPerUpstream: 1, idleMs: 1_000, tls: {} },
-    new Deadlines(systemClock),
-  )
+  const transport = startTransport()
   const upgrade = (room: string, milliseconds: number) =>
     transport.upgrade(
       {
@@ -29,5 +24,4 @@ test('an upgrade that cannot even be begun has no hand in the next one', async (
   const next = upgrade('blue', 2_000)
   expect(await next.outcome).toMatchObject({ kind: 'refused', response: { status: 200 } })
   next.abort()
-  transport.close()
 })
