@@ -1,5 +1,6 @@
 import { Registry } from 'prom-client'
 import { Balancer } from './balancer/balancer.ts'
+import { Rollout } from './balancer/rollout.ts'
 import type { Config } from './config.ts'
 import { HealthChecker } from './health/health-checker.ts'
 import { compileTrust } from './http/client-address.ts'
@@ -14,11 +15,12 @@ import { Readiness } from './proxy/readiness.ts'
 import { RoutingKey } from './proxy/routing-key.ts'
 import type { StatusRules } from './proxy/verdict.ts'
 import { RetryBudget } from './retry/retry-budget.ts'
-import { TopologyRefresher } from './retry/topology-refresher.ts'
+import { type RefreshableFeed, TopologyRefresher } from './retry/topology-refresher.ts'
 import { expectedHeaviestOverMean } from './ring/expected-balance.ts'
 import { xxh64Ready } from './ring/xxh64.ts'
+import type { Steps } from './steps.ts'
 import { DeferredFeed } from './topology/deferred-feed.ts'
-import type { Topology } from './topology/topology.ts'
+import type { Topology, TopologyFeed } from './topology/topology.ts'
 import { HttpProxyTransport } from './transport/http-proxy-transport.ts'
 import { Deadlines } from './transport/phase-timer.ts'
 import type { AttemptTimeouts, Transport } from './transport/transport.ts'
@@ -44,22 +46,18 @@ export function createParts(config: Config): Parts {
   const deadlines = new Deadlines(clock)
   const transport = createTransport(config, deadlines)
   const healthChecker = createHealthChecker(config, balancer)
-  let topologySince: number | undefined
-  const apply = (topology: Topology) => {
-    balancer.update(topology)
-    topologySince = clock.now()
-    const upstreams = [...balancer.registry.present]
-    transport.retain(upstreams.map(({ target }) => target))
-    healthChecker?.update(upstreams.map(({ spec }) => spec))
-    readiness.arrived()
-  }
-  const topologyAgeMs = () => (topologySince === undefined ? null : clock.now() - topologySince)
-  const status = () => describeStatus(balancer, feed, config.ring.virtualNodes, topologyAgeMs())
+  const rollout = new Rollout(
+    (topology: Topology) => follow(topology, { balancer, transport, readiness, healthChecker }),
+    (error) => logger.error({ err: error }, 'a topology cannot be used; the last good one stays'),
+    clock,
+  )
+  const status = () => describeStatus(balancer, feed, config.ring.virtualNodes)
   const registry = config.metrics === false ? undefined : (config.metrics.registry ?? new Registry())
   const metrics = registry && config.metrics && new Metrics(registry, config.metrics.prefix, events, status)
   const admission = new Admission(limits.inFlight)
   // Behind all that may throw: a proxy that could not be made must not leave a watch behind.
-  const observer = observeSource(events, apply, () => readiness.sourceFailed())
+  const take = (topology: Topology) => rollout.take(topology)
+  const observer = observeSource(events, take, () => readiness.sourceFailed())
   const feed = new DeferredFeed(xxh64Ready(), config.topology, observer, { clock, logger })
   feed.report(gatewayReport(balancer, events, clock))
   warnOfFewVirtualNodes(config)
@@ -69,7 +67,7 @@ export function createParts(config: Config): Parts {
       ...{ config, balancer, transport, deadlines, routingKey, trust, events, readiness, admission },
       attemptTimeouts: attemptTimeouts(config),
       budget: new RetryBudget(config.retry.budget, clock),
-      refresher: new TopologyRefresher(feed, balancer, events, clock),
+      refresher: new TopologyRefresher(refreshable(feed, rollout), balancer, events, clock),
       statusRules: statusRules(config),
     },
     registry,
@@ -77,9 +75,40 @@ export function createParts(config: Config): Parts {
     close: once(async () => {
       readiness.close()
       await admission.close(clock, config.timeouts.drainMs)
-      await closeAll([healthChecker, feed, transport, deadlines, metrics || undefined])
+      await closeAll([healthChecker, feed, rollout, transport, deadlines, metrics || undefined])
       events.removeAllListeners()
     }),
+  }
+}
+
+/** Takes a topology over, step by step. */
+function* follow(
+  topology: Topology,
+  { balancer, transport, readiness, healthChecker }: Followers,
+): Steps<void> {
+  yield* balancer.update(topology)
+  readiness.arrived()
+  yield
+  const upstreams = [...balancer.registry.present]
+  transport.retain(upstreams.map(({ target }) => target))
+  yield
+  healthChecker?.update(upstreams.map(({ spec }) => spec))
+}
+
+interface Followers extends Pick<Gateway, 'balancer' | 'transport' | 'readiness'> {
+  readonly healthChecker: HealthChecker | undefined
+}
+
+/** A topology that was read again counts once it is in use. */
+function refreshable(feed: TopologyFeed, rollout: Rollout<Topology>): RefreshableFeed {
+  return {
+    get status() {
+      return feed.status
+    },
+    async refresh() {
+      await feed.refresh()
+      await rollout.settled()
+    },
   }
 }
 

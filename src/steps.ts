@@ -10,3 +10,14 @@ export function finish<T>(steps: Steps<T>): T {
   while (!step.done) step = steps.next()
   return step.value
 }
+
+/** The same steps; adds to `took` what they take, without what happens between them. */
+export function* timed<T>(steps: Steps<T>, now: () => number, took: { milliseconds: number }): Steps<T> {
+  for (;;) {
+    const started = now()
+    const step = steps.next()
+    took.milliseconds += now() - started
+    if (step.done) return step.value
+    yield
+  }
+}

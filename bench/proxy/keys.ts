@@ -10,6 +10,21 @@ export function uniformKeys(): string[] {
   return Array.from({ length }, () => userId(Math.floor(next() * users)))
 }
 
+/** As `uniformKeys`, but some users ask far more often than others: Zipf's law with exponent 1.1. */
+export function zipfKeys(): string[] {
+  const sums: number[] = []
+  let sum = 0
+  for (let rank = 1; rank <= users; rank++) {
+    sum += rank ** -1.1
+    sums.push(sum)
+  }
+  const next = generator()
+  return Array.from({ length }, () => {
+    const at = next() * sum
+    return userId(sums.findIndex((bound) => bound > at))
+  })
+}
+
 function userId(index: number): string {
   return `user-${String(index).padStart(7, '0')}`
 }

@@ -8,6 +8,9 @@ const settings = JSON.parse(process.argv[2] ?? '') as ProxySettings
 const kinds: Record<ProxySettings['kind'], () => Promise<{ create: CreateProxy }>> = {
   ours: () => import('./peers/ours.ts'),
   'http-proxy': () => import('./peers/http-proxy.ts'),
+  undici: () => import('./peers/undici.ts'),
+  fastify: () => import('./peers/fastify.ts'),
+  'http-proxy-middleware': () => import('./peers/http-proxy-middleware.ts'),
 }
 
 await greet(async () => [await (await kinds[settings.kind]()).create(settings)])

@@ -3,9 +3,11 @@ import type { ConsistentHashProxyOptions } from '../../src/index.ts'
 
 /** What a proxy's process is told. */
 export interface ProxySettings {
-  readonly kind: 'ours' | 'http-proxy'
+  readonly kind: 'ours' | 'http-proxy' | 'undici' | 'fastify' | 'http-proxy-middleware'
   /** Ports of the upstreams, on loopback. */
   readonly upstreams: readonly number[]
+  /** For http-proxy-middleware: give it an agent that keeps connections, which it has not by itself. */
+  readonly keepAlive?: boolean
   /** For ours: the checkout whose built package runs, and what differs from the defaults. */
   readonly checkout?: string
   readonly options?: Pick<ConsistentHashProxyOptions, 'transport' | 'metrics'>

@@ -1,5 +1,6 @@
 // The upstreams of one benchmark, all in one process: they read no more of a request than they must, so that the
-// proxy is what is measured. Argument: JSON with the number of `upstreams`. `GET /N` answers N bytes.
+// proxy is what is measured. Argument: JSON with the number of `upstreams`. `GET /N` answers N bytes, `GET /events` an
+// event every few milliseconds, and behind an upgrade every byte comes back.
 import { createServer, type Socket } from 'node:net'
 import { greet } from './greet.ts'
 
@@ -44,10 +45,28 @@ function serve(socket: Socket): void {
     pending += chunk.toString('latin1')
     for (let end = endOfRequest(pending); end !== undefined; end = endOfRequest(pending)) {
       const [, target = ''] = pending.slice(0, pending.indexOf('\r\n')).split(' ')
+      const isUpgrade = /^upgrade:/im.test(pending.slice(0, end))
       pending = pending.slice(end)
-      socket.write(answerTo(target))
+      if (isUpgrade) return echo(socket)
+      if (target === '/events') sendEvents(socket)
+      else socket.write(answerTo(target))
     }
   })
+}
+
+function echo(socket: Socket): void {
+  socket.removeAllListeners('data').on('data', (chunk) => socket.write(chunk))
+  socket.write('HTTP/1.1 101 Switching Protocols\r\nconnection: Upgrade\r\nupgrade: websocket\r\n\r\n')
+}
+
+const eventEveryMs = 5
+
+function sendEvents(socket: Socket): void {
+  const event = `data: ${'x'.repeat(100)}\n\n`
+  const chunk = `${event.length.toString(16)}\r\n${event}\r\n`
+  socket.write('HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n')
+  const timer = setInterval(() => socket.write(chunk), eventEveryMs)
+  socket.once('close', () => clearInterval(timer))
 }
 
 await greet(async () => Array.from({ length: upstreams }, () => createServer(serve)))

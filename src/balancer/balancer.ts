@@ -2,6 +2,7 @@ import type { Clock } from '../clock.ts'
 import type { Config } from '../config.ts'
 import type { ProxyEventEmitter } from '../observe/events.ts'
 import { HashRing } from '../ring/hash-ring.ts'
+import { type Steps, timed } from '../steps.ts'
 import type { Topology } from '../topology/topology.ts'
 import { type Choice, Chooser, type NoUpstream, none } from './chooser.ts'
 import type { Lease } from './lease.ts'
@@ -9,7 +10,7 @@ import { Placement } from './placement.ts'
 import { RegisteredUpstream } from './registered-upstream.ts'
 import { RingLimit } from './ring-limit.ts'
 import { Standings } from './standings.ts'
-import { UpstreamRegistry } from './upstream-registry.ts'
+import { type RegistryChange, UpstreamRegistry } from './upstream-registry.ts'
 
 export type { Choice, NoUpstream } from './chooser.ts'
 
@@ -23,6 +24,7 @@ export class Balancer {
   readonly #standings: Standings
   readonly #chooser: Chooser
   #placement: Placement | undefined
+  #placedAt = 0
 
   constructor(config: Config, events: ProxyEventEmitter) {
     this.#config = config
@@ -44,6 +46,11 @@ export class Balancer {
     return this.#placement
   }
 
+  /** Milliseconds since it is in use. */
+  get placementAgeMs(): number | undefined {
+    return this.#placement && this.#clock.now() - this.#placedAt
+  }
+
   /** Whether more is ejected than the cap allows. */
   get panic(): boolean {
     return this.#standings.panic
@@ -54,25 +61,39 @@ export class Balancer {
     return this.#ringLimit.exceeded
   }
 
-  /** Builds the new ring beside the old one and swaps it in. */
-  update(topology: Topology): void {
-    const before = this.#placement
-    const started = this.#clock.now()
-    const active = this.#ringLimit.fit(topology.upstreams.filter(({ state }) => state === 'active'))
-    const ring = before ? before.ring.with(active) : new HashRing(active, this.#config.ring)
-    const warm = new Set(
-      [...this.registry.present].filter(({ spec }) => spec.state !== 'warming').map(({ id }) => id),
-    )
-    const change = this.registry.update(topology.upstreams)
-    const members = ring.members.flatMap(({ id }) => this.registry.get(id) ?? [])
-    // All of a first snapshot are as warm as they will be: whoever served them before is gone.
-    if (before)
-      for (const upstream of members) if (!warm.has(upstream.id)) upstream.rampSince = this.#clock.now()
-    this.#placement = new Placement(topology, ring, members)
-    this.#standings.replace(members)
+  /** Builds the new placement beside the one in use, and swaps it in with the last step. */
+  *update(topology: Topology): Steps<void> {
+    const took = { milliseconds: 0 }
+    const { change, digest } = yield* timed(this.#place(topology), () => this.#clock.now(), took)
     const { revision, epoch } = topology
-    const buildMilliseconds = this.#clock.now() - started
-    this.#events.emit('topology', { revision, epoch, digest: ring.digest, ...change, buildMilliseconds })
+    const buildMilliseconds = took.milliseconds
+    this.#events.emit('topology', { revision, epoch, digest, ...change, buildMilliseconds })
+  }
+
+  *#place(topology: Topology): Steps<{ change: RegistryChange; digest: string }> {
+    const before = this.#placement
+    const active = this.#ringLimit.fit(topology.upstreams.filter(({ state }) => state === 'active'))
+    yield
+    const ring = yield* (before?.ring ?? new HashRing([], this.#config.ring)).withInSteps(active)
+    yield* ring.prepareInSteps()
+    const update = yield* this.registry.prepare(topology.upstreams)
+    const members = ring.members.flatMap(({ id }) => update.present.get(id) ?? [])
+    yield
+    // All of a first snapshot are as warm as they will be: whoever served them before is gone.
+    const cold = before ? members.filter(({ id }) => !this.#isWarm(id)) : []
+    const placement = new Placement(topology, ring, members)
+    yield
+    this.registry.commit(update)
+    for (const upstream of cold) upstream.rampSince = this.#clock.now()
+    this.#placement = placement
+    this.#placedAt = this.#clock.now()
+    this.#standings.replace(members)
+    return { change: update.change, digest: ring.digest }
+  }
+
+  #isWarm(id: string): boolean {
+    const upstream = this.registry.get(id)
+    return upstream !== undefined && upstream.spec.state !== 'warming'
   }
 
   /** A health check has changed its mind about an upstream. */

@@ -152,18 +152,13 @@ export class Chooser {
 
   #lease(
     upstream: RegisteredUpstream,
-    { placement, owner }: Origin,
-    choice: Choice,
+    origin: Origin,
+    { longLived }: Choice,
     permit: Permit | undefined,
   ): Lease {
-    if (choice.longLived) {
-      upstream.longLived += 1
-      return new Lease(upstream, placement, owner, permit, () => {
-        upstream.longLived -= 1
-      })
-    }
-    this.#standings.occupy(upstream)
-    return new Lease(upstream, placement, owner, permit, () => this.#standings.free(upstream))
+    const account = longLived ? longLivedRequests : this.#standings
+    account.occupy(upstream)
+    return new Lease(upstream, origin, permit, account)
   }
 
   /** When the first open breaker may be probed, the answer may be another one. */
@@ -175,6 +170,16 @@ export class Chooser {
       retryAfterMs: Math.max(0, Math.min(...times) - this.#config.clock.now()),
     }
   }
+}
+
+/** WebSockets and long-lived requests: no part of the load. */
+const longLivedRequests = {
+  occupy(upstream: RegisteredUpstream): void {
+    upstream.longLived += 1
+  },
+  free(upstream: RegisteredUpstream): void {
+    upstream.longLived -= 1
+  },
 }
 
 /** The answer when nothing tells when an upstream will be free again. */

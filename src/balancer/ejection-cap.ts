@@ -33,6 +33,7 @@ export function capEjections<U extends { readonly weight: number }>(
 ): CappedEjections<U> {
   const excluded = new Set<U>()
   const lastResort = new Set<U>()
+  if (ejected.size === 0) return { excluded, lastResort, panic: false }
   if (upstreams.length > 1) {
     for (const [upstream, cause] of ejected) if (cause === 'connect') excluded.add(upstream)
   }

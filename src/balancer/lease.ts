@@ -3,6 +3,12 @@ import type { Upstream } from '../topology/topology.ts'
 import type { Placement } from './placement.ts'
 import type { RegisteredUpstream } from './registered-upstream.ts'
 
+/** Counts what upstreams have in flight. */
+export interface LoadAccount {
+  /** A request has left `upstream`. */
+  free(upstream: RegisteredUpstream): void
+}
+
 /**
  * The right to send one attempt to one upstream: a slot of its capacity and its breaker's permit. Whoever gets one
  * must release it, once, on every path; a second release does nothing.
@@ -16,21 +22,20 @@ export class Lease {
   /** The key's first owner, whoever was chosen. */
   readonly owner: RegisteredUpstream
   readonly #permit: Permit | undefined
-  #free: (() => void) | undefined
+  #account: LoadAccount | undefined
 
   constructor(
     upstream: RegisteredUpstream,
-    placement: Placement,
-    owner: RegisteredUpstream,
+    { placement, owner }: Pick<Lease, 'placement' | 'owner'>,
     permit: Permit | undefined,
-    free: () => void,
+    account: LoadAccount,
   ) {
     this.upstream = upstream
     this.spec = upstream.spec
     this.placement = placement
     this.owner = owner
     this.#permit = permit
-    this.#free = free
+    this.#account = account
   }
 
   /** The head of a good answer is here. */
@@ -48,10 +53,10 @@ export class Lease {
 
   /** Gives the slot back. An attempt that was neither success nor failure says nothing to the breaker. */
   release(): void {
-    const free = this.#free
-    this.#free = undefined
-    if (!free) return
+    const account = this.#account
+    this.#account = undefined
+    if (!account) return
     this.#permit?.ignore()
-    free()
+    account.free(this.upstream)
   }
 }

@@ -19,6 +19,8 @@ export class RegisteredUpstream {
   #spec: Upstream
   #target: Target
   standing: Standing = 'off'
+  /** The last of the replacements of all members that it was part of: see `Standings`. */
+  replacement = 0
   /** Requests in flight, from the choice to the end of the answer's body. */
   inFlight = 0
   /** WebSockets and long-lived requests, which are no part of the load. */
@@ -41,9 +43,10 @@ export class RegisteredUpstream {
     return this.#spec
   }
 
-  set spec(spec: Upstream) {
-    if (spec.url !== this.#spec.url) this.#target = targetOf(spec.url)
+  /** From now on it is what `spec` says; `target`: where its URL points. */
+  describe(spec: Upstream, target: Target): void {
     this.#spec = spec
+    this.#target = target
   }
 
   /** Where `spec.url` points. */

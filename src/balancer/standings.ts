@@ -16,6 +16,8 @@ export class Standings implements LoadTotals {
   readonly #clock: Clock
   readonly #events: ProxyEventEmitter
   #members: readonly RegisteredUpstream[] = []
+  /** How often members were replaced. */
+  #replacements = 0
   /** In the order of their ejection. */
   readonly #ejected = new Map<RegisteredUpstream, EjectionCause>()
   #ramping = false
@@ -57,19 +59,25 @@ export class Standings implements LoadTotals {
 
   /** Other upstreams are on the ring, or the same with other weights. */
   replace(members: readonly RegisteredUpstream[]): void {
-    const present = new Set(members)
-    for (const upstream of this.#members) if (!present.has(upstream)) upstream.standing = 'off'
-    for (const upstream of this.#ejected.keys()) if (!present.has(upstream)) this.#ejected.delete(upstream)
+    // Marked, not looked up in a set: thousands of upstreams are compared here in one turn of the event loop.
+    this.#replacements += 1
+    for (const upstream of members) upstream.replacement = this.#replacements
+    for (const upstream of this.#members) if (!this.#isOnRing(upstream)) upstream.standing = 'off'
+    for (const upstream of this.#ejected.keys()) if (!this.#isOnRing(upstream)) this.#ejected.delete(upstream)
     this.#members = members
     this.assess()
+  }
+
+  #isOnRing({ replacement }: RegisteredUpstream): boolean {
+    return replacement === this.#replacements
   }
 
   /** Decides anew for every upstream on the ring. */
   assess(): void {
     for (const upstream of this.#members) {
       const cause = upstream.ejectionCause
-      if (cause === undefined) this.#ejected.delete(upstream)
-      else this.#ejected.set(upstream, cause)
+      if (cause !== undefined) this.#ejected.set(upstream, cause)
+      else if (this.#ejected.size > 0) this.#ejected.delete(upstream)
     }
     const { excluded, lastResort, panic } = capEjections(
       this.#members,
@@ -80,7 +88,13 @@ export class Standings implements LoadTotals {
     const moved: RegisteredUpstream[] = []
     for (const upstream of this.#members) {
       const before = upstream.standing
-      upstream.standing = excluded.has(upstream) ? 'ejected' : lastResort.has(upstream) ? 'last' : 'eligible'
+      if (this.#ejected.size === 0) upstream.standing = 'eligible'
+      else
+        upstream.standing = excluded.has(upstream)
+          ? 'ejected'
+          : lastResort.has(upstream)
+            ? 'last'
+            : 'eligible'
       if ((before === 'ejected') === (upstream.standing === 'ejected')) continue
       // Its caches are still warm, but its queues and pools are not: it comes back as a new one does.
       if (upstream.standing === 'eligible') upstream.rampSince = this.#clock.now()

@@ -2,7 +2,7 @@ import type { Clock } from '../clock.ts'
 import type { EjectionCause, FailureKind } from './failure-kind.ts'
 import { OpenPeriod } from './open-period.ts'
 import type { CircuitBreakerOptions } from './options.ts'
-import { type Permit, type Result, SingleUsePermit } from './permit.ts'
+import { type Permit, type Result, type Settler, SingleUsePermit } from './permit.ts'
 import { TripPolicy } from './trip-policy.ts'
 
 export type { EjectionCause, FailureKind } from './failure-kind.ts'
@@ -24,7 +24,7 @@ export interface CircuitTransition {
  * under another one is stale, even if the state is called the same again.
  */
 type Generation =
-  | { readonly state: 'closed'; readonly since: number; readonly policy: TripPolicy }
+  | { readonly state: 'closed'; readonly since: number; policy: TripPolicy | undefined }
   | { readonly state: 'open'; readonly by: EjectionCause; readonly until: number }
   | { readonly state: 'half-open'; readonly by: EjectionCause; probes: number }
 
@@ -35,7 +35,7 @@ type Generation =
  * Nobody waits for a probe's result; who gets no permit goes on to the next owner. One good probe closes, one
  * failed probe opens again, whatever the kind of its failure.
  */
-export class CircuitBreaker {
+export class CircuitBreaker implements Settler<Generation> {
   readonly #options: CircuitBreakerOptions
   readonly #clock: Clock
   readonly #onTransition: (transition: CircuitTransition) => void
@@ -82,19 +82,27 @@ export class CircuitBreaker {
       if (generation.probes >= this.#options.halfOpenProbes) return undefined
       generation.probes += 1
     }
-    return new SingleUsePermit(generation.state === 'half-open', (result) => this.#settle(generation, result))
+    return new SingleUsePermit(this, generation)
   }
 
-  #settle(issuedIn: Generation, result: Result): void {
+  /** For permits only: what came of the request that one was given for. */
+  settle(issuedIn: Generation, result: Result): void {
     const generation = this.#generation
     if (generation !== issuedIn || generation.state === 'open') return
     if (generation.state === 'half-open') this.#settleProbe(generation, result)
-    else if (result === 'success') generation.policy.success(this.#clock.now())
-    else if (result !== 'ignored') {
-      const now = this.#clock.now()
-      const by = generation.policy.failure(result.kind, result.key, now)
-      if (by !== undefined) this.#open(by, now - generation.since, result.kind)
+    else if (result !== 'ignored') this.#count(generation, result)
+  }
+
+  #count(generation: Generation & { state: 'closed' }, result: Exclude<Result, 'ignored'>): void {
+    const now = this.#clock.now()
+    // Made with the first result: thousands of upstreams may come at once, and most are asked later.
+    generation.policy ??= new TripPolicy(this.#options)
+    if (result === 'success') {
+      generation.policy.success(now)
+      return
     }
+    const by = generation.policy.failure(result.kind, result.key, now)
+    if (by !== undefined) this.#open(by, now - generation.since, result.kind)
   }
 
   #settleProbe(generation: Generation & { state: 'half-open' }, result: Result): void {
@@ -109,7 +117,7 @@ export class CircuitBreaker {
   }
 
   #closed(): Generation {
-    return { state: 'closed', since: this.#clock.now(), policy: new TripPolicy(this.#options) }
+    return { state: 'closed', since: this.#clock.now(), policy: undefined }
   }
 
   /** The only way from one state to another. */

@@ -26,20 +26,22 @@ export class FailureTally {
   readonly #answers: RollingWindow
   readonly #keys: RecentKeys
 
-  constructor(rule: TripRule, distinctKeys: number) {
+  /** `successes`: the successes in the window, which whoever counts them may share between tallies. */
+  constructor(rule: TripRule, distinctKeys: number, successes: RollingWindow) {
     this.#rule = rule
     this.#streakKeys = new RecentKeys(distinctKeys)
-    this.#successes = new RollingWindow(rule.windowMs)
+    this.#successes = successes
     this.#failures = new RollingWindow(rule.windowMs)
     this.#answers = new RollingWindow(rule.windowMs)
     this.#keys = new RecentKeys(distinctKeys)
   }
 
-  success(now: number): void {
+  /** A success ends the streak. It is counted in `successes` by its owner. */
+  endStreak(): void {
+    if (this.#streak === 0) return
     this.#streak = 0
     this.#streakAnswers = 0
     this.#streakKeys.clear()
-    this.#successes.add(now)
   }
 
   /** Counts a failure and returns the cause of the ejection that it leads to, if it does. */

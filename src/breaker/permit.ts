@@ -20,35 +20,40 @@ export interface Permit {
 /** What came of a request. */
 export type Result = 'success' | 'ignored' | { readonly kind: FailureKind; readonly key: bigint }
 
-/** Passes on the first result and none after it. */
-export class SingleUsePermit implements Permit {
-  readonly #isProbe: boolean
-  #settle: ((result: Result) => void) | undefined
+/** Takes what came of the requests that were let through in a generation. */
+export interface Settler<Generation> {
+  settle(issuedIn: Generation, result: Result): void
+}
 
-  constructor(isProbe: boolean, settle: (result: Result) => void) {
-    this.#isProbe = isProbe
-    this.#settle = settle
+/** Passes on the first result and none after it. */
+export class SingleUsePermit<Generation extends { readonly state: string }> implements Permit {
+  readonly #generation: Generation
+  #settler: Settler<Generation> | undefined
+
+  constructor(settler: Settler<Generation>, generation: Generation) {
+    this.#settler = settler
+    this.#generation = generation
   }
 
   responding(): void {
-    if (this.#isProbe) this.success()
+    if (this.#generation.state === 'half-open') this.success()
   }
 
   success(): void {
-    this.#settleOnce('success')
+    this.#settle('success')
   }
 
   failure(kind: FailureKind, key: bigint): void {
-    this.#settleOnce({ kind, key })
+    if (this.#settler) this.#settle({ kind, key })
   }
 
   ignore(): void {
-    this.#settleOnce('ignored')
+    this.#settle('ignored')
   }
 
-  #settleOnce(result: Result): void {
-    const settle = this.#settle
-    this.#settle = undefined
-    settle?.(result)
+  #settle(result: Result): void {
+    const settler = this.#settler
+    this.#settler = undefined
+    settler?.settle(this.#generation, result)
   }
 }

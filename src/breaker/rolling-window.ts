@@ -33,6 +33,7 @@ export class RollingWindow {
 
   #slideTo(now: number): void {
     const tick = Math.floor(now / this.#bucketMs)
+    if (tick === this.#tick) return
     // After a whole window of silence every bucket is stale, however long the silence was.
     let stale = Math.min(tick - this.#tick, this.#counts.length)
     for (; stale > 0; stale -= 1) {

@@ -1,5 +1,6 @@
 import type { EjectionCause, FailureKind } from './failure-kind.ts'
 import { FailureTally, type TripRule } from './failure-tally.ts'
+import { RollingWindow } from './rolling-window.ts'
 
 /**
  * Decides when a closed breaker trips; knows nothing of what being open means.
@@ -11,15 +12,18 @@ import { FailureTally, type TripRule } from './failure-tally.ts'
 export class TripPolicy {
   readonly #hard: FailureTally
   readonly #all: FailureTally
+  readonly #successes: RollingWindow
 
   constructor(rule: TripRule & { readonly distinctKeys: number }) {
-    this.#hard = new FailureTally(rule, 1)
-    this.#all = new FailureTally(rule, rule.distinctKeys)
+    this.#successes = new RollingWindow(rule.windowMs)
+    this.#hard = new FailureTally(rule, 1, this.#successes)
+    this.#all = new FailureTally(rule, rule.distinctKeys, this.#successes)
   }
 
   success(now: number): void {
-    this.#hard.success(now)
-    this.#all.success(now)
+    this.#successes.add(now)
+    this.#hard.endStreak()
+    this.#all.endStreak()
   }
 
   /** Counts a failure and returns the cause of the ejection that it leads to, if it does. Only a failure trips. */

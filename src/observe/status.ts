@@ -8,7 +8,7 @@ export interface ProxyStatus {
   readonly revision: string | null
   /** How often the source's revisions went back. */
   readonly epoch: number
-  /** Milliseconds since this topology came in; null before the first one. */
+  /** Milliseconds since this topology is in use; null before the first one. */
   readonly topologyAgeMs: number | null
   /** Entries are refused or held, so a gateway that starts now may differ. */
   readonly degraded: boolean
@@ -58,7 +58,6 @@ export function describeStatus(
   balancer: Balancer,
   feed: Pick<TopologyFeed, 'status' | 'disagreeing'>,
   virtualNodes: number,
-  topologyAgeMs: number | null,
 ): ProxyStatus {
   const { placement, registry } = balancer
   const shares = placement?.ring.shares() ?? new Map<string, number>()
@@ -80,7 +79,7 @@ export function describeStatus(
   return {
     revision: placement?.topology.revision.toString() ?? null,
     epoch: placement?.topology.epoch ?? 0,
-    topologyAgeMs,
+    topologyAgeMs: balancer.placementAgeMs ?? null,
     degraded: (placement?.topology.degraded ?? false) || balancer.beyondRingLimit,
     held: placement?.topology.held ?? [],
     digestMismatch: feed.disagreeing ?? [],

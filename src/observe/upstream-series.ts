@@ -14,9 +14,11 @@ export class UpstreamSeries {
       for (const id of added) this.#present.add(id)
       for (const id of removed) {
         this.#present.delete(id)
-        for (const metric of this.#metrics) void removeSeries(metric, id)
         for (const leave of this.#onLeave) leave(id)
       }
+      if (removed.length === 0) return
+      const gone = new Set(removed)
+      for (const metric of this.#metrics) void removeSeries(metric, gone)
     })
   }
 
@@ -40,11 +42,11 @@ export class UpstreamSeries {
   }
 }
 
-/** Forgets every series of one upstream, whatever its other labels. */
-async function removeSeries(metric: Metric, upstream: string): Promise<void> {
+/** Forgets every series of these upstreams, whatever their other labels: all at once, since each look reads them all. */
+async function removeSeries(metric: Metric, upstreams: ReadonlySet<unknown>): Promise<void> {
   const { values } = await metric.get()
   for (const { labels } of values) {
-    if (labels.upstream !== upstream) continue
+    if (!upstreams.has(labels.upstream)) continue
     const { le: _, ...own } = labels as Record<string, string | number>
     metric.remove(own)
   }

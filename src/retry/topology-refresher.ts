@@ -5,6 +5,9 @@ import type { Clock } from '../clock.ts'
 import type { ProxyEventEmitter, StaleSign } from '../observe/events.ts'
 import type { TopologyFeed } from '../topology/topology.ts'
 
+/** Where the topology comes from, as far as it is asked for again. */
+export type RefreshableFeed = Pick<TopologyFeed, 'status' | 'refresh'>
+
 /** At most one re-read in so many milliseconds, however many signs there are. */
 const intervalMs = 1_000
 /** How long a request waits for a re-read; a read on loopback takes about 3 ms. */
@@ -17,7 +20,7 @@ const disbeliefMs = 30_000
  * often, and not for an upstream that has cried wolf.
  */
 export class TopologyRefresher {
-  readonly #feed: TopologyFeed
+  readonly #feed: RefreshableFeed
   readonly #balancer: Balancer
   readonly #events: ProxyEventEmitter
   readonly #clock: Clock
@@ -26,7 +29,7 @@ export class TopologyRefresher {
   #next: Promise<void> | undefined
   #earliest = Number.NEGATIVE_INFINITY
 
-  constructor(feed: TopologyFeed, balancer: Balancer, events: ProxyEventEmitter, clock: Clock) {
+  constructor(feed: RefreshableFeed, balancer: Balancer, events: ProxyEventEmitter, clock: Clock) {
     this.#feed = feed
     this.#balancer = balancer
     this.#events = events

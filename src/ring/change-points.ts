@@ -47,7 +47,7 @@ function* freshPoints(
   layout: Layout,
 ): Steps<Points> {
   const size = joining.reduce((sum, number) => sum + (members[number]?.virtualNodes ?? 0), 0)
-  const points = new Points(size, members.length)
+  const points = yield* Points.create(size, members.length)
   const position = new DataView(new ArrayBuffer(8))
   let end = 0
   let pause = STEP

@@ -37,7 +37,7 @@ export class HashRing {
     this.#options = resolveRingOptions(options)
     this.#layout = nativeLayout(this.#options)
     this.#members = finish(ringMembers(members, this.#layout))
-    this.#points = finish(changePoints(new Points(0, 0), [], this.#members, this.#layout))
+    this.#points = finish(changePoints(finish(Points.create(0, 0)), [], this.#members, this.#layout))
   }
 
   /** The options with defaults filled in. A getter, so that printing a ring does not show a secret seed. */
@@ -57,13 +57,14 @@ export class HashRing {
 
   /** 16 hex digits: rings with an equal digest give every key the same owners. */
   get digest(): string {
-    return finish(this.digestInSteps())
+    this.#digest ??= finish(placementDigest(this.#layout.name, this.#options, this.#members))
+    return this.#digest
   }
 
-  /** The digest, step by step: of many members it takes milliseconds. Known from then on. */
-  *digestInSteps(): Steps<string> {
+  /** Computes the digest and the shares, step by step: of many members they take milliseconds. Known from then on. */
+  *prepareInSteps(): Steps<void> {
     this.#digest ??= yield* placementDigest(this.#layout.name, this.#options, this.#members)
-    return this.#digest
+    this.#shares ??= yield* memberShares(this.#points, this.#members.length)
   }
 
   /** Share of the circle, in [0, 1], that the member at this index owns: exact, not sampled. */

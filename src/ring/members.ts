@@ -17,7 +17,7 @@ export interface RingMember {
 const MAX_WEIGHT = 100
 
 /** Members looked at in one step. */
-const STEP = 1_024
+const STEP = 256
 
 /** Points of all upstreams together: 100 MB of ring, and some seconds to hash. */
 export const MAX_POINTS = 8_000_000

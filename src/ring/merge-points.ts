@@ -2,9 +2,9 @@ import type { Steps } from '../steps.ts'
 import type { RingMember } from './members.ts'
 import { Points } from './points.ts'
 
-/** Points copied, and points put in between, in one step. */
-const COPIED = 32_768
-const ADDED = 2_048
+/** Points copied in one step; one that is put in between costs as much as so many. */
+const STEP = 32_768
+const COST_OF_ADDING = 16
 
 /** Shorter runs of points are quicker copied one by one. */
 const SHORT_RUN = 16
@@ -17,14 +17,19 @@ export function* mergePoints(
   members: readonly RingMember[],
 ): Steps<Points> {
   const size = members.reduce((sum, { virtualNodes }) => sum + virtualNodes, 0)
-  const merged = new Merged(old, renumber, new Points(size, members.length))
-  for (let next = 0; next < fresh.size; next += 1) {
-    const place = merged.placeOf(fresh, next)
-    while (!merged.copyUpTo(place)) yield
-    merged.add(fresh, next)
-    if (next % ADDED === ADDED - 1) yield
+  const merged = new Merged(old, renumber, yield* Points.create(size, members.length))
+  let left = STEP
+  for (let next = 0; next <= fresh.size; next += 1) {
+    const place = next < fresh.size ? merged.placeOf(fresh, next) : old.size
+    while (merged.done < place) {
+      left -= merged.copyUpTo(Math.min(place, merged.done + left))
+      if (left > 0) continue
+      yield
+      left = STEP
+    }
+    if (next < fresh.size) merged.add(fresh, next)
+    left -= Math.min(left - 1, COST_OF_ADDING)
   }
-  while (!merged.copyUpTo(old.size)) yield
   return merged.points
 }
 
@@ -45,6 +50,11 @@ class Merged {
     this.points = points
     this.#leaving = renumber.includes(-1)
     this.#sameNumbers = renumber.every((number, index) => number === index)
+  }
+
+  /** How many points of the old ring are done with. */
+  get done(): number {
+    return this.#done
   }
 
   /** How many points of the old ring go before this one. */
@@ -68,19 +78,16 @@ class Merged {
     this.points.copy(this.#end++, fresh, index)
   }
 
-  /**
-   * Copies the points of the old ring up to this one (exclusive), but for those that leave. Not all at once: returns
-   * whether it is there.
-   */
-  copyUpTo(end: number): boolean {
-    const stop = Math.min(end, this.#done + COPIED)
-    while (this.#done < stop) {
+  /** Copies the points of the old ring up to this one (exclusive), but for those that leave. Returns how many it passed. */
+  copyUpTo(end: number): number {
+    const from = this.#done
+    while (this.#done < end) {
       const start = this.#done
-      this.#done = this.#leaving ? this.#endOfRun(start, stop) : stop
+      this.#done = this.#leaving ? this.#endOfRun(start, end) : end
       this.#copyRun(start, this.#done)
-      while (this.#done < stop && this.#newNumber(this.#done) < 0) this.#done += 1
+      while (this.#done < end && this.#newNumber(this.#done) < 0) this.#done += 1
     }
-    return this.#done === end
+    return this.#done - from
   }
 
   /** Where the points end that stay, from `start` on. */

@@ -5,6 +5,9 @@ import { BUCKET_POINTS, bucketScale, indexPoints } from './point-index.ts'
 /** From so many members on, their numbers take 4 bytes. */
 const MANY_MEMBERS = 65_536
 
+/** From so many points on, getting the memory for an array is a step of its own. */
+const LARGE = 100_000
+
 /**
  * The points of a ring in parallel arrays: the halves of the position, and the index of the member it belongs to; with
  * the index of the positions 11 bytes each. With 65,536 members and more the points alone have 12, and no index.
@@ -17,11 +20,24 @@ export class Points {
   offsets: Int16Array | undefined
   readonly #bucketScale: number
 
-  constructor(size: number, members: number) {
-    this.high = new Uint32Array(size)
-    this.low = new Uint32Array(size)
-    this.member = members < MANY_MEMBERS ? new Uint16Array(size) : new Uint32Array(size)
-    this.#bucketScale = bucketScale(size)
+  private constructor(high: Uint32Array, low: Uint32Array, member: Uint16Array | Uint32Array) {
+    this.high = high
+    this.low = low
+    this.member = member
+    this.#bucketScale = bucketScale(high.length)
+  }
+
+  /** So many points, all still to be set. */
+  static *create(size: number, members: number): Steps<Points> {
+    const high = new Uint32Array(unsetBytes(4 * size))
+    if (size >= LARGE) yield
+    const low = new Uint32Array(unsetBytes(4 * size))
+    if (size >= LARGE) yield
+    return new Points(
+      high,
+      low,
+      members < MANY_MEMBERS ? new Uint16Array(unsetBytes(2 * size)) : new Uint32Array(unsetBytes(4 * size)),
+    )
   }
 
   get size(): number {
@@ -32,6 +48,11 @@ export class Points {
     this.high[index] = high
     this.low[index] = low
     this.member[index] = member
+  }
+
+  /** Sets the points from `start` to `end` to nothing. */
+  clear(start: number, end: number): void {
+    for (const array of [this.high, this.low, this.member]) array.fill(0, start, end)
   }
 
   copy(index: number, from: Points, fromIndex: number): void {
@@ -78,4 +99,9 @@ export class Points {
     const high = this.high[index] as number
     return high < wantedHigh || (high === wantedHigh && (this.low[index] as number) < wantedLow)
   }
+}
+
+/** Memory as it is: of a large array the zeroing alone would take milliseconds at once, and every point gets set. */
+function unsetBytes(length: number): ArrayBuffer {
+  return Buffer.allocUnsafeSlow(length).buffer
 }

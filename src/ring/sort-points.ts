@@ -4,6 +4,9 @@ import { Points } from './points.ts'
 /** Points moved in one step. */
 const STEP = 8_192
 
+/** Points whose memory is touched for the first time in one step. */
+const TOUCHED = 16_384
+
 /**
  * Sorts in linear time: positions are uniform, so a count by their top bits puts each point within a place or two
  * of its own, and insertion does the rest.
@@ -23,7 +26,12 @@ export function* sortPoints(points: Points, members: number): Steps<Points> {
     ends[bucket] = end
     if (bucket % STEP === 0) yield
   }
-  const sorted = new Points(size, members)
+  const sorted = yield* Points.create(size, members)
+  // Points are put here and there: that would have the system find all of the memory within the first step.
+  for (let start = 0; start < size; start += TOUCHED) {
+    sorted.clear(start, start + TOUCHED)
+    yield
+  }
   for (let start = 0; start < size; start += STEP) {
     scatter(points, [start, Math.min(size, start + STEP)], shift, ends, sorted)
     yield

@@ -4,6 +4,7 @@ import { parseOptions } from '../../src/config.ts'
 import { silentLogger } from '../../src/logger.ts'
 import { ProxyEventEmitter, type ProxyEvents } from '../../src/observe/events.ts'
 import type { ConsistentHashProxyOptions } from '../../src/options.ts'
+import { finish } from '../../src/steps.ts'
 import { staticTopology } from '../../src/topology/static.ts'
 import type { Upstream } from '../../src/topology/topology.ts'
 import { ManualClock } from '../support/manual-clock.ts'
@@ -41,7 +42,8 @@ export class BalancerUnderTest {
     const whole = upstreams.map((upstream) => (typeof upstream === 'string' ? spec(upstream) : upstream))
     whole.sort((a, b) => (a.id < b.id ? -1 : 1))
     this.#revision += 1n
-    this.balancer.update({ id: 't', epoch: 0, revision: this.#revision, upstreams: whole, degraded: false })
+    const topology = { id: 't', epoch: 0, revision: this.#revision, upstreams: whole, degraded: false }
+    finish(this.balancer.update(topology))
     return this
   }
 

@@ -69,7 +69,9 @@ test('a topology: who came, left and changed, once for each', async () => {
     { id: 'u2', url: upstreams[1].url },
   ]
   topology.set(2n, [{ ...u1, weight: 2 }, { id: 'u3' }])
+  await eventually('the second topology', () => told.length === 2)
   topology.set(2n ** 60n, [u1, u2], { epoch: 1 })
+  await eventually('the third topology', () => told.length === 3)
   const change = {
     epoch: 0,
     digest: ring.digest,

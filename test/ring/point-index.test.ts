@@ -7,7 +7,7 @@ import { finish } from '../../src/steps.ts'
 const TOP = 2 ** 32 - 1
 
 function pointsAt(positions: readonly (readonly [high: number, low: number])[]): Points {
-  const points = new Points(positions.length, 1)
+  const points = finish(Points.create(positions.length, 1))
   const sorted = positions.toSorted(([a, b], [c, d]) => a - c || b - d)
   for (const [index, [high, low]] of sorted.entries()) points.set(index, high, low, 0)
   finish(points.index())

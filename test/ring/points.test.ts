@@ -9,7 +9,7 @@ import { xxh64Ready } from '../../src/ring/xxh64.ts'
 import { finish } from '../../src/steps.ts'
 
 const layout = nativeLayout(resolveRingOptions({ virtualNodes: 10 }))
-const EMPTY = new Points(0, 0)
+const EMPTY = finish(Points.create(0, 0))
 // Few ids, so that sets overlap; two that differ only in a lone surrogate, so that all their points tie.
 const MEMBERS = fc.uniqueArray(
   fc.record({
@@ -80,7 +80,7 @@ describe('points', () => {
       [65_535, 11],
       [65_536, 12],
     ] as const) {
-      const points = new Points(1_000, count)
+      const points = finish(Points.create(1_000, count))
       finish(points.index())
       expect(bytes(points)).toBe(1_000 * expected)
     }

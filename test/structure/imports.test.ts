@@ -13,7 +13,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   'topology/etcd': ['topology/', 'clock.ts', 'errors.ts', 'known-options.ts', 'logger.ts'],
   balancer: [
     ...['ring/', 'breaker/', 'errors.ts', 'transport/transport.ts', 'type:clock.ts', 'type:config.ts'],
-    ...['type:observe/events.ts', 'type:topology/topology.ts'],
+    ...['type:observe/events.ts', 'type:topology/topology.ts', 'steps.ts'],
   ],
   retry: [
     ...['breaker/rolling-window.ts', 'errors.ts', 'type:balancer/', 'type:clock.ts'],
