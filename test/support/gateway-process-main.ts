@@ -1,15 +1,15 @@
 // A gateway in a process of its own. Argument: its `GatewaySettings` as JSON.
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { consistentHashProxy, etcdTopology, staticTopology } from '../../src/index.ts'
 import type { GatewayProgress, GatewayReport, GatewaySettings } from './gateway-process.ts'
+import { LoopDelay } from './loop-delay.ts'
 
 const { etcd, upstreams, ...options } = JSON.parse(process.argv[2] ?? '') as GatewaySettings
 const topology = etcd ? etcdTopology(etcd) : staticTopology(upstreams ?? [])
 const proxy = consistentHashProxy({ key: 'header:x-user-id', ...options, topology })
 const server = createServer(proxy)
-const delay = monitorEventLoopDelay({ resolution: 5 })
+const delay = new LoopDelay()
 const warnings: string[] = []
 process.on('warning', ({ name, message }) => warnings.push(`${name}: ${message}`))
 const countListeners = () =>
@@ -33,12 +33,12 @@ server.listen(0, '127.0.0.1', () => process.send?.((server.address() as AddressI
 process.on('disconnect', () => process.exit()) // whoever started this is gone
 
 process.on('message', async (asked: 'measure' | 'progress' | 'report') => {
-  if (asked === 'measure') delay.enable()
+  if (asked === 'measure') delay.start()
   if (asked !== 'report') {
     process.send?.(progress satisfies GatewayProgress)
     return
   }
-  delay.disable()
+  const { p99Ms, maxMs } = delay.stop()
   globalThis.gc?.()
   const connections = await new Promise<number>((resolve) =>
     server.getConnections((_, count) => resolve(count)),
@@ -46,8 +46,8 @@ process.on('message', async (asked: 'measure' | 'progress' | 'report') => {
   const report: GatewayReport = {
     status: proxy.status(),
     metrics: (await proxy.metrics?.metrics()) ?? '',
-    delayP99Ms: delay.percentile(99) / 1e6,
-    delayMaxMs: delay.max / 1e6,
+    delayP99Ms: p99Ms,
+    delayMaxMs: maxMs,
     heapBytes: process.memoryUsage().heapUsed,
     handles: process.getActiveResourcesInfo().length,
     listeners: countListeners(),

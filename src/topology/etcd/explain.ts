@@ -16,6 +16,8 @@ export function explain(error: unknown, { auth }: EtcdConnection, host: string):
   if (message.startsWith('Watcher canceled')) {
     return `etcd at ${host} ended the watch, as after a compaction ${said}`
   }
+  // Ours and its own: a member without a majority may notice at the deadline before we do, as an unknown error.
+  if (message.endsWith('context deadline exceeded')) return `etcd at ${host} did not answer in time`
   switch (error instanceof Error ? error.constructor.name : '') {
     case 'EtcdAuthenticationFailedError':
       return `etcd at ${host} refuses ${user}: check user name and password in the option auth ${said}`
