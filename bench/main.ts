@@ -9,7 +9,10 @@ interface Settings extends BenchOptions {
 }
 
 const parts: Record<string, () => Promise<{ run(options: BenchOptions): Promise<BenchReport> }>> = {
+  pick: () => import('./pick.ts'),
+  ring: () => import('./ring.ts'),
   proxy: () => import('./proxy.ts'),
+  topology: () => import('./topology.ts'),
 }
 
 const settings = JSON.parse(process.argv[2] ?? '') as Settings

@@ -7,7 +7,7 @@ import type { ProxySettings } from './proxy/proxy-settings.ts'
 import { type Comparison, compare, type Round, ratio, spreadOver } from './proxy/rounds.ts'
 import { megabyte, smallGet, type Workload, workloads } from './proxy/workloads.ts'
 import type { BenchOptions, BenchReport } from './report.ts'
-import type { Spread } from './statistics.ts'
+import { type Spread, spreadText } from './statistics.ts'
 
 const checkout = fileURLToPath(new URL('..', import.meta.url))
 
@@ -24,7 +24,7 @@ export async function run(options: BenchOptions): Promise<BenchReport> {
     const found = ratiosOf(workload, comparison)
     for (const [name, spread] of found) ratios[name] = spread.median
     lines.push('', workload.title, ...table(comparison))
-    lines.push(...[...found].map(([name, spread]) => `${name}: ${text(spread, 3)}`))
+    lines.push(...[...found].map(([name, spread]) => `${name}: ${spreadText(spread, 3)}`))
     notCompared.push(...comparison.notCompared.map((reason) => `${workload.title}: ${reason}`))
   }
   return { ratios, lines, notCompared }
@@ -107,7 +107,8 @@ const cpu = (round: Round) => round.cpuMicrosecondsPerRequest
 
 function table({ rounds }: Comparison): string[] {
   return [...rounds].map(([name, all]) => {
-    const of = (figure: (round: Round) => number, digits: number) => text(spreadOver(all, figure), digits)
+    const of = (figure: (round: Round) => number, digits: number) =>
+      spreadText(spreadOver(all, figure), digits)
     return [
       name.padEnd(32),
       `${of(cpu, 1)} µs CPU`,
@@ -116,8 +117,4 @@ function table({ rounds }: Comparison): string[] {
       `p99 ${of((round) => round.p99Ms, 2)} ms`,
     ].join('  ')
   })
-}
-
-function text({ median, lowerQuartile, upperQuartile }: Spread, digits: number): string {
-  return `${median.toFixed(digits)} (${lowerQuartile.toFixed(digits)}–${upperQuartile.toFixed(digits)})`
 }

@@ -16,6 +16,11 @@ export function spreadOf(values: readonly number[]): Spread {
   }
 }
 
+/** The median, and the middle half's ends in brackets. */
+export function spreadText({ median, lowerQuartile, upperQuartile }: Spread, digits: number): string {
+  return `${median.toFixed(digits)} (${lowerQuartile.toFixed(digits)}–${upperQuartile.toFixed(digits)})`
+}
+
 /** Between two ranks, linear. */
 function quantile(sorted: readonly number[], share: number): number {
   const rank = (sorted.length - 1) * share

@@ -140,6 +140,7 @@ describe('its environment', () => {
       LOAD_FLOOR: '0',
     })
     expect(program.stdout).toContain(`curl -i '${url}/?user=alice'`)
+    await eventually('the topology', async () => (await fetch(`${adminUrl}/readyz`)).ok)
     expect(await (await fetch(`${adminUrl}/status`)).json()).toMatchObject({
       upstreams: [
         // ceil(3 × (0 + 1) × 2 / 3) and ceil(3 × (0 + 1) × 1 / 3)
