@@ -26,9 +26,10 @@ export async function longestBlockOfLargeChange(
   const change = async (upstreams: typeof all) => {
     await new Promise((resolve) => setTimeout(resolve, 700)) // the rest behind the change before
     revision += 1n
+    const topology = { ...topologyOf(0), revision, upstreams }
     const before = made
     return longestBlock(
-      () => source.set(revision, upstreams),
+      () => source.give(topology),
       () => made > before,
     )
   }

@@ -19,7 +19,7 @@ export async function run({ quick }: BenchOptions): Promise<BenchReport> {
   let last: { addedVsBuilt: number; bytes: number } | undefined
   for (const upstreams of sizes) {
     const { build, add, quotient } = timeChanges(upstreams, rounds)
-    const bytes = bytesPerVirtualNode(upstreams)
+    const bytes = await bytesPerVirtualNode(upstreams)
     const { lookup, walk } = timeReads(upstreams, quick ? 20 : 60)
     lines.push(
       [
@@ -54,6 +54,8 @@ function timeChanges(upstreams: number, rounds: number) {
   const build: number[] = []
   const add: number[] = []
   const repeats = Math.max(1, Math.round(2_000 / upstreams))
+  const smaller = new HashRing(ids.slice(1))
+  for (let warmUp = 0; warmUp < 20; warmUp += 1) smaller.with(ids)
   for (let round = 0; round < rounds; round += 1) {
     const without = new HashRing(ids.filter((_, index) => index !== (round * 7) % upstreams))
     add.push(millisecondsOf(() => without.with(ids), repeats))
@@ -64,6 +66,7 @@ function timeChanges(upstreams: number, rounds: number) {
 }
 
 function millisecondsOf(run: () => HashRing, repeats: number): number {
+  globalThis.gc?.() // of what was there before
   const started = performance.now()
   for (let repeat = 0; repeat < repeats; repeat += 1) run()
   return (performance.now() - started) / repeats
@@ -97,18 +100,22 @@ function timeReads(upstreams: number, rounds: number) {
 }
 
 /** Of the ring alone: its members' ids are there anyway. */
-function bytesPerVirtualNode(upstreams: number): number {
+async function bytesPerVirtualNode(upstreams: number): Promise<number> {
   const ids = idsOf(upstreams)
-  const used = () => {
-    globalThis.gc?.()
-    const { heapUsed, external } = process.memoryUsage()
-    return heapUsed + external
-  }
-  new HashRing(ids) // what is made once
   const rings: HashRing[] = []
   const count = Math.max(1, Math.round(1_000 / upstreams))
-  const before = used()
+  const before = await bytesInUse()
   for (let index = 0; index < count; index += 1) rings.push(new HashRing(ids))
-  const bytes = used() - before
+  const bytes = (await bytesInUse()) - before
   return bytes / count / (rings[0]?.size ?? Number.NaN)
+}
+
+/** Of the JavaScript heap and of array buffers, once nothing is left to collect. */
+async function bytesInUse(): Promise<number> {
+  for (let pass = 0; pass < 4; pass += 1) {
+    globalThis.gc?.()
+    await new Promise((resolve) => setTimeout(resolve, 20)) // the memory of buffers is given back beside the collection
+  }
+  const { heapUsed, arrayBuffers } = process.memoryUsage()
+  return heapUsed + arrayBuffers
 }

@@ -49,8 +49,13 @@ export class ScriptedTopology implements TopologySource {
       }),
     )
     whole.sort((a, b) => (a.id < b.id ? -1 : 1))
-    this.#latest = { id: 'scripted', epoch: 0, revision, degraded: false, ...more, upstreams: whole }
-    this.#observer?.onTopology(this.#latest)
+    this.give({ id: 'scripted', epoch: 0, revision, degraded: false, ...more, upstreams: whole })
+  }
+
+  /** A topology as it is. */
+  give(topology: Topology): void {
+    this.#latest = topology
+    this.#observer?.onTopology(topology)
   }
 
   say(status: SourceStatus): void {
